@@ -1,0 +1,23 @@
+"""Kernel matrices in linear time and memory, across bandwidths: the Block Basis Factorization."""
+
+from blockbasis.accuracy import ErrorEstimate as ErrorEstimate
+from blockbasis.accuracy import dot_test as dot_test
+from blockbasis.accuracy import relative_error as relative_error
+from blockbasis.exceptions import NumericalWarning as NumericalWarning
+from blockbasis.exceptions import PerformanceWarning as PerformanceWarning
+from blockbasis.factorize import factorize as factorize
+from blockbasis.factorize import factorize_cross as factorize_cross
+from blockbasis.kernels import Cauchy as Cauchy
+from blockbasis.kernels import Gaussian as Gaussian
+from blockbasis.kernels import InverseMultiquadric as InverseMultiquadric
+from blockbasis.kernels import Laplacian as Laplacian
+from blockbasis.kernels import Matern as Matern
+from blockbasis.kernels import RationalQuadratic as RationalQuadratic
+from blockbasis.operator import BlockBasis as BlockBasis
+from blockbasis.operator import CrossBlockBasis as CrossBlockBasis
+from blockbasis.partition import Partition as Partition
+from blockbasis.storage import StorageError as StorageError
+from blockbasis.storage import load as load
+from blockbasis.storage import save as save
+
+__version__ = "0.1.0"

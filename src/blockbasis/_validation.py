@@ -1,0 +1,140 @@
+"""Checks of what a caller passes in: each names the argument, what it must be and what it got."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from blockbasis._typing import FloatArray, IntArray, Seed
+
+
+def _message(name: str, caller: str, must: str, got: object) -> str:
+    return f"The '{name}' parameter of {caller} must be {must}. Got {got!r} instead."
+
+
+def check_points(X: Any, *, name: str, caller: str, n_features: int | None = None) -> FloatArray:
+    """Two-dimensional finite real points, as a float32 or float64 array."""
+    if sparse.issparse(X):
+        raise TypeError(
+            f"The '{name}' parameter of {caller} must be a dense array. Got a sparse matrix of shape "
+            f"{X.shape} instead: clusters need centres, which are dense. Convert it with {name}.toarray(), or reduce "
+            "its columns first, for instance with sklearn.decomposition.TruncatedSVD."
+        )
+    try:
+        points = np.asarray(X)
+    except ValueError as error:
+        raise ValueError(_message(name, caller, "a two-dimensional array of numbers", type(X).__name__)) from error
+    if points.dtype.kind == "c":
+        raise TypeError(_message(name, caller, "real", f"dtype {points.dtype}"))
+    if points.dtype.kind not in "fiub":
+        try:
+            points = points.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise TypeError(_message(name, caller, "an array of numbers", f"dtype {points.dtype}")) from error
+    if points.ndim != 2:
+        hint = f" Use {name}.reshape(-1, 1) for points on a line." if points.ndim == 1 else ""
+        raise ValueError(
+            _message(name, caller, "two-dimensional, of shape (n_points, n_features)", points.shape) + hint
+        )
+    if points.shape[0] == 0 or points.shape[1] == 0:
+        raise ValueError(_message(name, caller, "at least one point with at least one column", points.shape))
+    if n_features is not None and points.shape[1] != n_features:
+        raise ValueError(_message(name, caller, f"of {n_features} columns, as the points factored", points.shape))
+    points = np.ascontiguousarray(points, dtype=np.float32 if points.dtype == np.float32 else np.float64)
+    if not np.isfinite(points).all():
+        bad = int(np.flatnonzero(~np.isfinite(points).all(axis=1))[0])
+        raise ValueError(_message(name, caller, "free of NaN and infinity", f"one in row {bad}"))
+    return points
+
+
+def check_integer(value: Any, *, name: str, caller: str, low: int, high: int | None = None) -> int:
+    """A whole number between ``low`` and ``high``, both allowed."""
+    must = f"an integer of at least {low}" + ("" if high is None else f" and at most {high}")
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
+        raise TypeError(_message(name, caller, must, value))
+    if value < low or (high is not None and value > high):
+        raise ValueError(_message(name, caller, must, value))
+    return int(value)
+
+
+def check_positive(value: Any, *, name: str, caller: str) -> float:
+    """A finite number above zero."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        raise TypeError(_message(name, caller, "a positive number", value))
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(_message(name, caller, "a positive finite number", value))
+    return float(value)
+
+
+def check_fraction(value: Any, *, name: str, caller: str) -> float:
+    """A number strictly between zero and one."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        raise TypeError(_message(name, caller, "a number between 0 and 1", value))
+    if not 0 < value < 1:
+        raise ValueError(_message(name, caller, "strictly between 0 and 1", value))
+    return float(value)
+
+
+def check_flag(value: Any, *, name: str, caller: str) -> bool:
+    """True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(_message(name, caller, "True or False", value))
+    return bool(value)
+
+
+def check_choice(value: Any, choices: Collection[str], *, name: str, caller: str) -> str:
+    """One of a few words."""
+    if not isinstance(value, str) or value not in choices:
+        listed = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(_message(name, caller, f"one of {listed}", value))
+    return value
+
+
+def check_labels(labels: Any, n_points: int, *, name: str, caller: str) -> IntArray:
+    """One whole number per point."""
+    labels = np.asarray(labels)
+    if labels.ndim != 1 or labels.shape[0] != n_points:
+        raise ValueError(
+            _message(name, caller, f"one label for each of the {n_points} points", f"shape {labels.shape}")
+        )
+    if labels.dtype.kind not in "iub":
+        raise TypeError(_message(name, caller, "integers", f"dtype {labels.dtype}"))
+    return labels.astype(np.intp)
+
+
+def check_ranks(rank: Any, n_clusters: int, *, name: str, caller: str) -> IntArray:
+    """One rank per cluster, from an integer or a sequence of integers."""
+    if np.ndim(rank) == 0:
+        return np.full(n_clusters, check_integer(rank, name=name, caller=caller, low=1), dtype=np.intp)
+    ranks = np.asarray(rank)
+    if ranks.ndim != 1 or ranks.shape[0] != n_clusters:
+        must = f"an integer, or one integer for each of the {n_clusters} clusters"
+        raise ValueError(_message(name, caller, must, f"shape {ranks.shape}"))
+    if ranks.dtype.kind not in "iu":
+        raise TypeError(_message(name, caller, "integers", f"dtype {ranks.dtype}"))
+    if ranks.min() < 1:
+        raise ValueError(_message(name, caller, "at least 1 in every cluster", int(ranks.min())))
+    return ranks.astype(np.intp)
+
+
+def check_dtype(dtype: Any, default: np.dtype[Any], *, name: str, caller: str) -> np.dtype[Any]:
+    """float32 or float64; None stands for ``default``."""
+    try:
+        chosen = default if dtype is None else np.dtype(dtype)
+    except TypeError as error:
+        raise TypeError(_message(name, caller, "numpy.float32, numpy.float64 or None", dtype)) from error
+    if chosen not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise ValueError(_message(name, caller, "numpy.float32, numpy.float64 or None", dtype))
+    return chosen
+
+
+def check_rng(rng: Seed, *, name: str, caller: str) -> np.random.Generator:
+    """A random generator from a seed, a generator or None (fresh entropy)."""
+    if rng is None or isinstance(rng, np.random.Generator):
+        return np.random.default_rng(rng)
+    return np.random.default_rng(check_integer(rng, name=name, caller=caller, low=0))

@@ -1,0 +1,130 @@
+"""How far an approximation is from the truth."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from blockbasis._typing import IntArray, Seed
+from blockbasis._validation import check_integer, check_points, check_rng
+from blockbasis.kernels import as_kernel
+from blockbasis.matrix import KernelMatrix
+from blockbasis.sampling import tiles
+
+
+@dataclass(frozen=True)
+class ErrorEstimate:
+    """A relative Frobenius error.
+
+    Parameters
+    ----------
+    value : float
+        |K - A| / |K|.
+    stderr : float
+        Standard error of ``value``; zero when it is exact.
+    exact : bool
+    """
+
+    value: float
+    stderr: float
+    exact: bool
+
+    def __format__(self, spec: str) -> str:
+        spec = spec or ".3g"
+        return f"{self.value:{spec}}" + ("" if self.exact else f" ± {self.stderr:.1g}")
+
+
+def relative_error(
+    A: Any, X: Any, kernel: Any, *, Y: Any = None, n_rows: int | None = None, rng: Seed = None
+) -> ErrorEstimate:
+    """Relative Frobenius error |K - A| / |K| of an approximation of K(X, X), or of K(Y, X).
+
+    Parameters
+    ----------
+    A : operator
+        Anything with a ``shape`` and products ``A @ V``; for ``n_rows`` also ``A.T @ V`` unless K is symmetric.
+    X : array-like of shape (n, d)
+    kernel : Kernel or callable
+    Y : array-like of shape (m, d), default=None
+        Points of the rows, when they are not ``X``.
+    n_rows : int, default=None
+        Rows drawn, uniformly and without replacement, for an estimate. None: all, exact, in bounded memory.
+    rng : int, Generator or None
+
+    Returns
+    -------
+    ErrorEstimate
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import blockbasis as bb
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> A = bb.factorize(X, bb.Gaussian(2.0), n_clusters=5, rank=30, rng=0)
+    >>> bb.relative_error(A, X, bb.Gaussian(2.0)).value < 1e-2
+    True
+    """
+    caller = "relative_error"
+    X = check_points(X, name="X", caller=caller).astype(np.float64, copy=False)
+    kernel = as_kernel(kernel, caller=caller)
+    symmetric = Y is None
+    if not symmetric:
+        Y = check_points(Y, name="Y", caller=caller, n_features=X.shape[1]).astype(np.float64, copy=False)
+    n = X.shape[0] if symmetric else Y.shape[0]
+    if A.shape != (n, X.shape[0]):
+        raise ValueError(f"The 'A' parameter of {caller} must be of shape {(n, X.shape[0])}. Got {A.shape} instead.")
+    if n_rows is None:
+        rows = np.arange(n)
+    else:
+        n_rows = check_integer(n_rows, name="n_rows", caller=caller, low=2, high=n)
+        rows = np.sort(check_rng(rng, name="rng", caller=caller).choice(n, n_rows, replace=False))
+    matrix = KernelMatrix(kernel, X) if symmetric else KernelMatrix(kernel, Y, X)
+    errors, norms = row_energies(A if symmetric else A.T, matrix, rows)
+    return _ratio(errors, norms, n)
+
+
+def row_energies(transpose: Any, matrix: KernelMatrix, rows: IntArray) -> tuple[Any, Any]:
+    """Squared norm of the error, and of the truth, in each of the given rows; ``transpose`` is Aᵀ."""
+    errors, norms = np.empty(len(rows)), np.empty(len(rows))
+    for tile in tiles(len(rows), matrix.shape[1]):
+        picked = rows[tile]
+        unit = np.zeros((matrix.shape[0], len(picked)))
+        unit[picked, np.arange(len(picked))] = 1
+        exact = matrix.block(picked, slice(0, matrix.shape[1]))
+        norms[tile] = np.einsum("ij,ij->i", exact, exact)
+        exact -= (transpose @ unit).T
+        errors[tile] = np.einsum("ij,ij->i", exact, exact)
+    return errors, norms
+
+
+def _ratio(errors: Any, norms: Any, population: int) -> ErrorEstimate:
+    """Square root of a ratio of means, with the delta method's standard error for a sample without replacement."""
+    if norms.sum() == 0:
+        return ErrorEstimate(0.0 if errors.sum() == 0 else math.inf, 0.0, len(errors) == population)
+    ratio = errors.sum() / norms.sum()
+    value = math.sqrt(ratio)
+    if len(errors) == population:
+        return ErrorEstimate(value, 0.0, True)
+    spread = np.std(errors - ratio * norms, ddof=1) / norms.mean()
+    correction = math.sqrt((1 - len(errors) / population) / len(errors))
+    return ErrorEstimate(value, float(spread * correction / (2 * value)) if value else 0.0, False)
+
+
+def dot_test(A: Any, *, rng: Seed = None) -> float:
+    """How far A and its transpose disagree: |<A u, v> - <u, Aᵀ v>| / (|A u| |v|) for random u and v.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import blockbasis as bb
+    >>> bb.dot_test(np.arange(6.0).reshape(2, 3), rng=0) < 1e-14
+    True
+    """
+    generator = check_rng(rng, name="rng", caller="dot_test")
+    u, v = generator.standard_normal(A.shape[1]), generator.standard_normal(A.shape[0])
+    image = A @ u
+    scale = float(np.linalg.norm(image) * np.linalg.norm(v))
+    return abs(float(image @ v) - float(u @ (A.T @ v))) / scale if scale else 0.0

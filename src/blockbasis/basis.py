@@ -1,0 +1,390 @@
+"""Sampled columns of a cluster into its orthonormal basis U_i.
+
+Besides U_i a basis carries what the later stages need of the cluster: the rows that determine coordinates in U_i
+(Proposition 3.2 of the paper), the diagonal that blocks of low rank cannot hold, and a way to extend U_i to new points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from blockbasis._typing import FloatArray, IntArray
+from blockbasis.matrix import KernelMatrix, coincidences
+from blockbasis.partition import Partition
+from blockbasis.sampling import Skeleton, important_columns, tiles
+
+SVD_ITERATIONS = 2
+OVERSAMPLING = 10
+
+#: Rows per unit of rank that determine coordinates: in the inner matrix, and while the diagonal settles.
+INNER_ROWS_PER_RANK = 8
+_SETTLING_ROWS_PER_RANK = 4
+#: How often the basis is rebuilt from the matrix less its diagonal part.
+DIAGONAL_ROUNDS = 3
+
+#: Points per unit of rank that a basis is extended from: fitted afterwards, or spanning it.
+_EXTENSION_POINTS_PER_RANK = 2.0
+_SKELETON_POINTS_PER_RANK = 2.5
+_SKELETON_ROWS_PER_POINT = 2
+_PIVOT_OVERSAMPLING = 8
+
+
+@dataclass(frozen=True)
+class Extension:
+    """How a cluster's basis continues to new points: u(x) = K(x, points) coefficients.
+
+    Parameters
+    ----------
+    points : ndarray of shape (m, d)
+    coefficients : ndarray of shape (m, r)
+    """
+
+    points: FloatArray
+    coefficients: FloatArray
+
+
+@dataclass(frozen=True)
+class ClusterBasis:
+    """Basis of one cluster's row-submatrix.
+
+    Parameters
+    ----------
+    vectors : ndarray of shape (n_i, r_i)
+        Orthonormal columns U_i.
+    rows : ndarray of shape (m,)
+        Rows of the cluster (counted inside it) whose entries determine coordinates in U_i.
+    interpolation : ndarray of shape (r_i, m)
+        Pseudo-inverse of ``vectors[rows]``.
+    core : ndarray of shape (r_i, r_i)
+        The diagonal block C_ii of the inner matrix, for K less ``diagonal``.
+    diagonal : ndarray of shape (n_i,)
+        What K has on the diagonal over U_i C_ii U_iᵀ; zero where no diagonal part is kept.
+    extension : Extension or None
+    """
+
+    vectors: FloatArray
+    rows: IntArray
+    interpolation: FloatArray
+    core: FloatArray
+    diagonal: FloatArray
+    extension: Extension | None
+
+
+@dataclass(frozen=True)
+class BlockDiagonal:
+    """The block-diagonal orthonormal matrix of all clusters' bases, in the order of the caller's points."""
+
+    partition: Partition
+    blocks: tuple[FloatArray, ...]
+
+    @property
+    def ranks(self) -> IntArray:
+        return np.array([block.shape[1] for block in self.blocks], dtype=np.intp)
+
+    @property
+    def size(self) -> int:
+        return sum(block.size for block in self.blocks)
+
+    def project(self, V: FloatArray) -> FloatArray:
+        """Uᵀ V for V of shape (n, m)."""
+        V = V[self.partition.order]
+        pieces = [block.T @ V[self.partition.cluster(i)] for i, block in enumerate(self.blocks)]
+        return np.concatenate(pieces)
+
+    def expand(self, W: FloatArray) -> FloatArray:
+        """U W for W of shape (R, m)."""
+        result = np.empty((self.partition.n_points, W.shape[1]), dtype=np.result_type(W, *self.blocks[:1]))
+        offsets = np.concatenate(([0], np.cumsum(self.ranks)))
+        for i, block in enumerate(self.blocks):
+            result[self.partition.order[self.partition.cluster(i)]] = block @ W[offsets[i] : offsets[i + 1]]
+        return result
+
+
+# --- Algorithm 4 -----------------------------------------------------------------------------------------------------
+
+
+def randomized_svd(
+    M: FloatArray,
+    rank: int,
+    rng: np.random.Generator,
+    *,
+    iterations: int = SVD_ITERATIONS,
+    oversampling: int = OVERSAMPLING,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Algorithm 4: leading singular triplets by a random range and power iterations.
+
+    Parameters
+    ----------
+    M : ndarray of shape (m, n)
+    rank : int
+    rng : Generator
+    iterations : int, default=2
+        The paper's q.
+    oversampling : int, default=10
+        The paper's l: extra random directions.
+
+    Returns
+    -------
+    U : ndarray of shape (m, rank)
+    s : ndarray of shape (rank,)
+    Vt : ndarray of shape (rank, n)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from blockbasis.basis import randomized_svd
+    >>> U, s, Vt = randomized_svd(np.diag([3.0, 2.0, 1.0, 0.0]), 2, np.random.default_rng(0))
+    >>> s.round(6)
+    array([3., 2.])
+    """
+    Q = _random_range(M, rank + oversampling, rng, iterations)
+    small, s, Vt = np.linalg.svd(Q.T @ M, full_matrices=False)
+    return Q @ small[:, :rank], s[:rank], Vt[:rank]
+
+
+def _random_range(
+    M: FloatArray, width: int, rng: np.random.Generator, iterations: int, start: FloatArray | None = None
+) -> FloatArray:
+    """Orthonormal columns that span the leading left directions of M; ``start`` is a guess of them."""
+    if min(M.shape) <= width:
+        return _orth(M) if M.shape[1] <= M.shape[0] else np.eye(M.shape[0], dtype=M.dtype)
+    if start is None:
+        start = _orth(M @ rng.standard_normal((M.shape[1], width), dtype=M.dtype.type))
+    for _ in range(iterations):
+        start = _orth(M @ _orth(M.T @ start))
+    return start
+
+
+def _left_singular_vectors(M: FloatArray, Q: FloatArray) -> FloatArray:
+    """Left singular vectors of Q Qᵀ M: the last step of Algorithm 4, without the right ones."""
+    R = np.linalg.qr(M.T @ Q, mode="r")
+    return np.asarray(Q @ np.linalg.svd(R.T)[0])
+
+
+def _orth(M: FloatArray) -> FloatArray:
+    return np.linalg.qr(M)[0]
+
+
+# --- the columns a basis is taken from -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Columns of a row-submatrix, scaled.
+
+    ``points`` are the column indices of the first ``len(points)`` columns; any others are combinations of columns.
+    """
+
+    values: FloatArray
+    scales: FloatArray
+    points: IntArray
+
+
+def _gather(matrix: KernelMatrix, cluster: slice, skeleton: Skeleton) -> _Columns:
+    height = cluster.stop - cluster.start
+    if skeleton.columns.shape[0] > max(3 * height, 4096):
+        return _compressed_columns(matrix, cluster, skeleton)
+    values = matrix.block(cluster, skeleton.columns)
+    scales = skeleton.scales.astype(values.dtype)
+    values *= scales
+    return _Columns(values, scales, skeleton.columns)
+
+
+def _compressed_columns(matrix: KernelMatrix, cluster: slice, skeleton: Skeleton) -> _Columns:
+    """Own columns as they are, all others as a triangle with the same left singular vectors: bounded memory."""
+    height = cluster.stop - cluster.start
+    inside = (skeleton.columns >= cluster.start) & (skeleton.columns < cluster.stop)
+    inside &= matrix.symmetric
+    own, others = skeleton.columns[inside], skeleton.columns[~inside]
+    triangle = np.empty((0, height), dtype=matrix.dtype)
+    for tile in tiles(others.shape[0], height):
+        rows = matrix.block(cluster, others[tile]) * skeleton.scales[~inside][tile].astype(matrix.dtype)
+        triangle = np.linalg.qr(np.concatenate((triangle, rows.T)), mode="r")
+    scales = skeleton.scales[inside].astype(matrix.dtype)
+    return _Columns(np.concatenate((matrix.block(cluster, own) * scales, triangle.T), axis=1), scales, own)
+
+
+# --- bases -----------------------------------------------------------------------------------------------------------
+
+
+def full_basis(matrix: KernelMatrix, cluster: slice) -> ClusterBasis:
+    """The identity: a cluster with no more points than its rank is kept as it is."""
+    size = cluster.stop - cluster.start
+    identity = np.eye(size, dtype=matrix.dtype)
+    every = np.arange(size)
+    if not matrix.symmetric:
+        return ClusterBasis(identity, every, np.eye(size), np.empty((0, 0)), np.zeros(size), None)
+    block = matrix.block(cluster, cluster)
+    extension = _fit_extension(matrix.rows[cluster], block, identity)
+    return ClusterBasis(identity, every, np.eye(size), _symmetric(block), np.zeros(size), extension)
+
+
+def paper_basis(
+    matrix: KernelMatrix, cluster: slice, skeleton: Skeleton, rank: int, rng: np.random.Generator
+) -> ClusterBasis:
+    """Basis of Algorithm 5: Algorithm 4 on the important columns, the important rows kept for the inner matrix."""
+    columns = _gather(matrix, cluster, skeleton)
+    U = randomized_svd(columns.values, rank, rng)[0]
+    rows = skeleton.rows if skeleton.rows.size else determining_rows(U, rank, rng)
+    extension = _sampled_extension(matrix, columns, U, rows, rng) if matrix.symmetric else None
+    empty = np.empty((0, 0))  # Algorithm 5 draws rows for each pair, the diagonal one too
+    return ClusterBasis(U, rows, empty, empty, np.zeros(U.shape[0]), extension)
+
+
+def sampled_basis(
+    matrix: KernelMatrix, cluster: slice, skeleton: Skeleton, rank: int, rng: np.random.Generator
+) -> ClusterBasis:
+    """Leading left singular vectors of the sampled columns, each point's own residual spike left out.
+
+    Blocks of low rank cannot hold the diagonal of a kernel of small bandwidth, and a sampled column must not steer the
+    basis by the one entry in which its point meets itself. So basis and diagonal settle in turn: a basis from the
+    columns, what its block leaves on the diagonal, the columns less that, the next basis.
+    """
+    columns = _gather(matrix, cluster, skeleton)
+    if not matrix.symmetric:
+        U = randomized_svd(columns.values, rank, rng)[0]
+        rows = determining_rows(U, INNER_ROWS_PER_RANK * rank, rng)
+        return ClusterBasis(U, rows, interpolate(U, rows), np.empty((0, 0)), np.zeros(U.shape[0]), None)
+    own = coincidences(cluster, columns.points)
+    own_values, own_scales = columns.values[own].copy(), columns.scales[own[1]]
+    diagonal = np.zeros(cluster.stop - cluster.start)
+    wide = None
+    for _ in range(DIAGONAL_ROUNDS):
+        wide = _random_range(columns.values, rank + OVERSAMPLING, rng, 1, wide)
+        U = _left_singular_vectors(columns.values, wide)[:, :rank]
+        rows = determining_rows(U, _SETTLING_ROWS_PER_RANK * rank, rng)
+        _, diagonal = _core_and_diagonal(matrix, cluster, U, rows, interpolate(U, rows), diagonal)
+        columns.values[own] = own_values - diagonal[own[0]] * own_scales
+    wide = _random_range(columns.values, rank + OVERSAMPLING, rng, 1, wide)
+    U = _left_singular_vectors(columns.values, wide)[:, :rank]
+    columns.values[own] = own_values
+    return _with_rows(matrix, cluster, U, diagonal, lambda rows: _sampled_extension(matrix, columns, U, rows, rng), rng)
+
+
+def skeleton_basis(
+    matrix: KernelMatrix, cluster: slice, skeleton: Skeleton, rank: int, rng: np.random.Generator
+) -> ClusterBasis:
+    """Orthonormal combinations of a few kernel columns, so that the extension to new points is exact.
+
+    The paper's modified BBF (section 4.2.3, discussion), orthonormalised: points are chosen by pivoted QR of sampled
+    rows, their columns spanned by an orthonormal Q, and Q rotated to the directions of most energy in the sampled
+    columns. Only the chosen points' columns are evaluated on the whole cluster.
+    """
+    height = cluster.stop - cluster.start
+    n_points = min(int(_SKELETON_POINTS_PER_RANK * rank), height)
+    drawn = np.sort(rng.choice(height, min(_SKELETON_ROWS_PER_POINT * n_points, height), replace=False))
+    scales = skeleton.scales.astype(matrix.dtype)
+    seen = matrix.block(cluster.start + drawn, skeleton.columns) * scales
+    points = skeleton.columns[_sketched_pivots(seen, n_points, rng)]
+    block = matrix.block(cluster, points)
+    Q, extension = _orthonormal_extension(matrix.columns[points], block)
+
+    pivots = np.setdiff1d(important_columns(Q.T, Q.shape[1]), drawn)
+    if pivots.size:
+        seen = np.concatenate((seen, matrix.block(cluster.start + pivots, skeleton.columns) * scales))
+    coordinates = interpolate(Q, np.concatenate((drawn, pivots))) @ seen.astype(np.float64)
+    R = np.linalg.qr(coordinates.T, mode="r")
+    rotation = np.linalg.svd(R.T)[0][:, : min(rank, Q.shape[1])]
+    U = Q @ rotation.astype(Q.dtype)
+    extension = Extension(extension.points, extension.coefficients @ rotation.astype(Q.dtype))
+    return _with_rows(matrix, cluster, U, np.zeros(height), lambda rows: extension, rng)
+
+
+def _with_rows(
+    matrix: KernelMatrix,
+    cluster: slice,
+    U: FloatArray,
+    diagonal: FloatArray,
+    extend: Callable[[IntArray], Extension],
+    rng: np.random.Generator,
+) -> ClusterBasis:
+    rows = determining_rows(U, INNER_ROWS_PER_RANK * U.shape[1], rng)
+    interpolation = interpolate(U, rows)
+    core, diagonal = _core_and_diagonal(matrix, cluster, U, rows, interpolation, diagonal)
+    return ClusterBasis(U, rows, interpolation, core, diagonal, extend(rows))
+
+
+# --- rows that determine coordinates, and the diagonal ---------------------------------------------------------------
+
+
+def determining_rows(U: FloatArray, count: int, rng: np.random.Generator) -> IntArray:
+    """Rows of U from which coordinates follow stably: pivots first, then uniform ones up to ``count``."""
+    height = U.shape[0]
+    if count >= height:
+        return np.arange(height)
+    pivots = important_columns(U.T, U.shape[1])
+    others = np.setdiff1d(np.arange(height), pivots, assume_unique=True)
+    return np.sort(np.concatenate((pivots, rng.choice(others, count - pivots.shape[0], replace=False))))
+
+
+def interpolate(U: FloatArray, rows: IntArray) -> FloatArray:
+    """Pseudo-inverse of ``U[rows]``, in float64; the transpose when the rows are all of them."""
+    chosen = U[rows].astype(np.float64)
+    return chosen.T if rows.shape[0] == U.shape[0] else np.linalg.pinv(chosen)
+
+
+#: Updates of core and diagonal against each other on the same rows; they evaluate no kernel entry.
+_LOCAL_UPDATES = 2
+
+
+def _core_and_diagonal(
+    matrix: KernelMatrix,
+    cluster: slice,
+    U: FloatArray,
+    rows: IntArray,
+    interpolation: FloatArray,
+    diagonal: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """C_ii of the cluster from its determining rows, and what it leaves of the diagonal of K."""
+    at = cluster.start + rows
+    block = _symmetric(matrix.block(at, at))
+    values = matrix.diagonal(cluster).astype(np.float64)
+    whole = interpolation @ block @ interpolation.T
+    for _ in range(_LOCAL_UPDATES):
+        core = _symmetric(whole - (interpolation * diagonal[rows]) @ interpolation.T)
+        held = np.einsum("ij,ij->i", U @ core.astype(U.dtype), U)
+        diagonal = np.clip(values - held, 0, values)
+    return core, diagonal
+
+
+def _symmetric(M: FloatArray) -> FloatArray:
+    M = M.astype(np.float64)
+    return (M + M.T) / 2
+
+
+# --- extension to new points -----------------------------------------------------------------------------------------
+
+
+def _sampled_extension(
+    matrix: KernelMatrix, columns: _Columns, U: FloatArray, rows: IntArray, rng: np.random.Generator
+) -> Extension:
+    """Extension fitted to U by least squares, from sampled columns of large volume."""
+    candidates = columns.values[:, : columns.points.shape[0]]
+    n_points = min(int(_EXTENSION_POINTS_PER_RANK * U.shape[1]), candidates.shape[1])
+    chosen = _sketched_pivots(candidates[rows], n_points, rng)
+    return _fit_extension(matrix.columns[columns.points[chosen]], candidates[:, chosen] / columns.scales[chosen], U)
+
+
+def _fit_extension(points: FloatArray, block: FloatArray, U: FloatArray) -> Extension:
+    Q, extension = _orthonormal_extension(points, block)
+    return Extension(points, extension.coefficients @ (Q.T @ U))
+
+
+def _orthonormal_extension(points: FloatArray, block: FloatArray) -> tuple[FloatArray, Extension]:
+    """Orthonormal Q = block @ coefficients, without the directions in which rounding would be amplified."""
+    Q, R = np.linalg.qr(block)
+    left, s, right = np.linalg.svd(R)
+    kept = max(1, int(np.count_nonzero(s > np.sqrt(np.finfo(block.dtype).eps) * s[0])))
+    inverse = 1 / s[:kept] if s[0] > 0 else np.zeros(kept, dtype=s.dtype)
+    return Q @ left[:, :kept], Extension(points, right[:kept].T * inverse)
+
+
+def _sketched_pivots(block: FloatArray, count: int, rng: np.random.Generator) -> IntArray:
+    """At most ``count`` columns of large volume, pivoted on a Gaussian sketch of the rows: much cheaper than on all."""
+    height = count + _PIVOT_OVERSAMPLING
+    if block.shape[0] > height:
+        block = rng.standard_normal((height, block.shape[0]), dtype=block.dtype.type) @ block
+    return np.sort(important_columns(block, count))

@@ -1,0 +1,398 @@
+"""Bases into the inner matrix C: which of its blocks are kept, and how each is computed.
+
+C is kept as one contiguous panel per block row: panel i holds the kept blocks (i, j), side by side. When C is symmetric
+only j >= i are kept, each off-diagonal block once, and a product uses it twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from blockbasis._parallel import map_threads
+from blockbasis._typing import FloatArray, IntArray
+from blockbasis.basis import ClusterBasis, interpolate
+from blockbasis.kernels import RadialKernel
+from blockbasis.matrix import KernelMatrix
+from blockbasis.partition import Partition
+from blockbasis.sampling import tiles
+
+
+@dataclass(frozen=True)
+class InnerMatrix:
+    """A matrix of k by m blocks, some of them zero.
+
+    Parameters
+    ----------
+    row_offsets, column_offsets : ndarray of shape (k + 1,), (m + 1,)
+        Where each block row and block column starts.
+    kept : tuple of k int arrays
+        The block columns kept in each block row, ascending; with ``symmetric`` those from the diagonal on.
+    panels : tuple of k arrays
+        The kept blocks of each block row, side by side.
+    symmetric : bool
+    """
+
+    row_offsets: IntArray
+    column_offsets: IntArray
+    kept: tuple[IntArray, ...]
+    panels: tuple[FloatArray, ...]
+    symmetric: bool
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return int(self.row_offsets[-1]), int(self.column_offsets[-1])
+
+    @property
+    def stored(self) -> int:
+        """Entries that differ: each pair of symmetric ones counts once."""
+        kept = sum(panel.size for panel in self.panels)
+        if self.symmetric:
+            ranks = np.diff(self.row_offsets)
+            kept -= int((ranks * (ranks - 1) // 2).sum())
+        return kept
+
+    @property
+    def density(self) -> float:
+        """Fraction of the blocks that are kept."""
+        k = len(self.kept)
+        kept = sum(len(columns) for columns in self.kept)
+        return (2 * kept - k) / k**2 if self.symmetric else kept / (k * (len(self.column_offsets) - 1))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(panel.nbytes for panel in self.panels)
+
+    def columns_of(self, i: int) -> slice | IntArray:
+        """Columns of C that panel ``i`` covers; a slice when they are in one piece."""
+        return _columns(self.kept[i], self.column_offsets)
+
+    def __matmul__(self, W: FloatArray) -> FloatArray:
+        result = np.zeros((self.shape[0], W.shape[1]), dtype=np.result_type(W, *self.panels[:1]))
+        for i, panel in enumerate(self.panels):
+            rows = slice(self.row_offsets[i], self.row_offsets[i + 1])
+            columns = self.columns_of(i)
+            result[rows] += panel @ W[columns]
+            if self.symmetric:
+                own = panel.shape[0]
+                result[_after(columns, own)] += panel[:, own:].T @ W[rows]
+        return result
+
+    def transpose_matmul(self, W: FloatArray) -> FloatArray:
+        """Cᵀ W."""
+        if self.symmetric:
+            return self @ W
+        result = np.zeros((self.shape[1], W.shape[1]), dtype=np.result_type(W, *self.panels[:1]))
+        for i, panel in enumerate(self.panels):
+            result[self.columns_of(i)] += panel.T @ W[self.row_offsets[i] : self.row_offsets[i + 1]]
+        return result
+
+    def block(self, i: int, j: int) -> FloatArray:
+        """Block (i, j), zero when it is not kept."""
+        if self.symmetric and j < i:
+            return self.block(j, i).T
+        height = int(self.row_offsets[i + 1] - self.row_offsets[i])
+        width = int(self.column_offsets[j + 1] - self.column_offsets[j])
+        position = int(np.searchsorted(self.kept[i], j))
+        if position == len(self.kept[i]) or self.kept[i][position] != j:
+            return np.zeros((height, width), dtype=self.panels[i].dtype)
+        start = int(np.diff(self.column_offsets)[self.kept[i][:position]].sum())
+        return self.panels[i][:, start : start + width]
+
+    def todense(self) -> FloatArray:
+        dense = np.zeros(self.shape, dtype=self.panels[0].dtype)
+        for i, panel in enumerate(self.panels):
+            rows = slice(self.row_offsets[i], self.row_offsets[i + 1])
+            dense[rows, self.columns_of(i)] = panel
+            if self.symmetric:
+                dense[self.columns_of(i), rows] = panel.T
+        return dense
+
+
+def _columns(kept: IntArray, offsets: IntArray) -> slice | IntArray:
+    if kept.size == 0:
+        return np.empty(0, dtype=np.intp)
+    if kept[-1] - kept[0] + 1 == len(kept):
+        return slice(int(offsets[kept[0]]), int(offsets[kept[-1] + 1]))
+    return np.concatenate([np.arange(offsets[j], offsets[j + 1]) for j in kept])
+
+
+def _after(columns: slice | IntArray, count: int) -> slice | IntArray:
+    return slice(columns.start + count, columns.stop) if isinstance(columns, slice) else columns[count:]
+
+
+@dataclass(frozen=True)
+class Cutoff:
+    """What was cut off from the inner matrix.
+
+    Parameters
+    ----------
+    dropped : float
+        Fraction of the blocks set to zero.
+    error : float
+        Upper estimate of the relative Frobenius error that this adds. Cut-off blocks can also cost positive
+        semi-definiteness: no eigenvalue falls by more than ``error`` times the Frobenius norm of the matrix.
+    """
+
+    dropped: float
+    error: float
+
+
+# --- the three ways to compute a block -------------------------------------------------------------------------------
+
+
+def sampled_blocks(
+    matrix: KernelMatrix,
+    clusters: tuple[slice, ...],
+    columns: tuple[slice, ...],
+    row_bases: Sequence[ClusterBasis],
+    column_bases: Sequence[ClusterBasis],
+    i: int,
+    wanted: IntArray,
+) -> list[FloatArray]:
+    """Blocks (i, j) from one set of rows per cluster, so that C = P K(I, I) Pᵀ is positive semi-definite."""
+    at = clusters[i].start + row_bases[i].rows
+    blocks = []
+    for group in _groups([len(column_bases[j].rows) for j in wanted], len(at)):
+        members = wanted[group]
+        there = np.concatenate([columns[j].start + column_bases[j].rows for j in members])
+        strip = row_bases[i].interpolation @ matrix.block(at, there).astype(np.float64)
+        edges = np.cumsum([len(column_bases[j].rows) for j in members])[:-1]
+        pieces = np.split(strip, edges, axis=1)
+        blocks += [piece @ column_bases[j].interpolation.T for j, piece in zip(members, pieces, strict=True)]
+    return blocks
+
+
+def exact_blocks(
+    matrix: KernelMatrix,
+    clusters: tuple[slice, ...],
+    columns: tuple[slice, ...],
+    row_bases: Sequence[ClusterBasis],
+    column_bases: Sequence[ClusterBasis],
+    i: int,
+    wanted: IntArray,
+) -> list[FloatArray]:
+    """Blocks U_iᵀ K_ij U_j from every entry of K_ij: quadratic in the number of points."""
+    U = row_bases[i].vectors
+    blocks = []
+    for j in wanted:
+        V = column_bases[j].vectors
+        block = np.zeros((U.shape[1], V.shape[1]))
+        for tile in tiles(V.shape[0], U.shape[0]):
+            there = slice(columns[j].start + tile.start, columns[j].start + tile.stop)
+            block += (U.T @ matrix.block(clusters[i], there)) @ V[tile]
+        blocks.append(block)
+    return blocks
+
+
+def pairwise_block(
+    matrix: KernelMatrix,
+    cluster: slice,
+    column: slice,
+    row_basis: ClusterBasis,
+    column_basis: ClusterBasis,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Block (i, j) of Algorithm 5: important rows and fresh uniform ones, drawn for this pair alone."""
+    rows = _with_uniform_rows(row_basis, rng)
+    same = cluster == column and matrix.symmetric
+    there = rows if same else _with_uniform_rows(column_basis, rng)
+    block = matrix.block(cluster.start + rows, column.start + there).astype(np.float64)
+    left = interpolate(row_basis.vectors, rows)
+    right = left if same else interpolate(column_basis.vectors, there)
+    return left @ block @ right.T
+
+
+def _with_uniform_rows(basis: ClusterBasis, rng: np.random.Generator) -> IntArray:
+    height, rank = basis.vectors.shape
+    return np.union1d(basis.rows, rng.choice(height, min(rank, height), replace=False))
+
+
+def _groups(widths: Sequence[int], height: int) -> list[slice]:
+    """Consecutive blocks whose strip of ``height`` rows stays within one tile (or is a single block)."""
+    limit = max((tile.stop - tile.start for tile in tiles(sum(widths), height)), default=0)
+    groups, start, width = [], 0, 0
+    for position, own in enumerate(widths):
+        if width and width + own > limit:
+            groups.append(slice(start, position))
+            start, width = position, 0
+        width += own
+    if width:
+        groups.append(slice(start, len(widths)))
+    return groups
+
+
+# --- the whole inner matrix ------------------------------------------------------------------------------------------
+
+
+def symmetric_inner(
+    matrix: KernelMatrix,
+    partition: Partition,
+    bases: Sequence[ClusterBasis],
+    *,
+    method: str,
+    diagonal: bool,
+    cutoff: float | None,
+    streams: Sequence[np.random.Generator],
+    n_jobs: int,
+) -> tuple[InnerMatrix, Cutoff | None]:
+    """Inner matrix of a symmetric factorization.
+
+    Parameters
+    ----------
+    method : {"sampled", "pairwise", "exact"}
+    diagonal : bool
+        Whether the operator carries the bases' diagonal beside U C Uᵀ; otherwise C takes in what U can hold of it.
+    cutoff : float or None
+        Relative Frobenius error that cut-off blocks may add.
+    """
+    k = partition.n_clusters
+    clusters = tuple(partition.cluster(i) for i in range(k))
+    own = [_own_block(matrix, clusters[i], basis, method, diagonal, streams[i]) for i, basis in enumerate(bases)]
+    norm = float(
+        np.sqrt(sum((block**2).sum() + (basis.diagonal**2).sum() for block, basis in zip(own, bases, strict=True)))
+    )
+    budget = 0.0 if cutoff is None else (cutoff * norm) ** 2
+    far, spent = _far_pairs(matrix, partition, budget)
+
+    def others(i: int) -> tuple[IntArray, list[FloatArray]]:
+        wanted = np.arange(i + 1, k)[~far[i, i + 1 :]]
+        if method == "pairwise":
+            pair = lambda j: pairwise_block(matrix, clusters[i], clusters[j], bases[i], bases[j], streams[i])  # noqa: E731
+            return wanted, [pair(j) for j in wanted]
+        compute = exact_blocks if method == "exact" else sampled_blocks
+        return wanted, compute(matrix, clusters, clusters, bases, bases, i, wanted)
+
+    rows = map_threads(others, [(i,) for i in range(k)], n_jobs)
+    rows, spent = _drop_small(rows, budget, spent)
+    kept = tuple(np.concatenate(([i], wanted)).astype(np.intp) for i, (wanted, _) in enumerate(rows))
+    panels = tuple(np.concatenate([own[i], *blocks], axis=1) for i, (_, blocks) in enumerate(rows))
+    offsets = _offsets(bases)
+    inner = InnerMatrix(offsets, offsets, kept, panels, symmetric=True)
+    if cutoff is None:
+        return inner, None
+    return inner, Cutoff(1 - inner.density, float(np.sqrt(spent)) / norm if norm else 0.0)
+
+
+def cross_inner(
+    matrix: KernelMatrix,
+    row_partition: Partition,
+    column_partition: Partition,
+    row_bases: Sequence[ClusterBasis],
+    column_bases: Sequence[ClusterBasis],
+    *,
+    method: str,
+    streams: Sequence[np.random.Generator],
+    n_jobs: int,
+) -> InnerMatrix:
+    """Inner matrix of K(Y, X) ~ U C Vᵀ, every block kept."""
+    clusters = tuple(row_partition.cluster(i) for i in range(row_partition.n_clusters))
+    columns = tuple(column_partition.cluster(j) for j in range(column_partition.n_clusters))
+    every = np.arange(len(columns))
+
+    def panel(i: int) -> FloatArray:
+        if method == "pairwise":
+            args = [(clusters[i], columns[j], row_bases[i], column_bases[j]) for j in every]
+            return np.concatenate([pairwise_block(matrix, *arg, streams[i]) for arg in args], axis=1)
+        compute = exact_blocks if method == "exact" else sampled_blocks
+        return np.concatenate(compute(matrix, clusters, columns, row_bases, column_bases, i, every), axis=1)
+
+    panels = map_threads(panel, [(i,) for i in range(len(clusters))], n_jobs)
+    kept = tuple(every for _ in clusters)
+    return InnerMatrix(_offsets(row_bases), _offsets(column_bases), kept, tuple(panels), symmetric=False)
+
+
+def _offsets(bases: Sequence[ClusterBasis]) -> IntArray:
+    return np.concatenate(([0], np.cumsum([basis.vectors.shape[1] for basis in bases]))).astype(np.intp)
+
+
+def _own_block(
+    matrix: KernelMatrix, cluster: slice, basis: ClusterBasis, method: str, diagonal: bool, rng: np.random.Generator
+) -> FloatArray:
+    """Diagonal block C_ii, for K less the diagonal part where that is carried apart."""
+    if method == "pairwise":
+        block = pairwise_block(matrix, cluster, cluster, basis, basis, rng)
+    elif method == "exact":
+        (block,) = exact_blocks(matrix, (cluster,), (cluster,), [basis], [basis], 0, np.array([0]))
+        if diagonal:
+            block = block - _projected_diagonal(basis)
+    else:
+        block = basis.core if diagonal else basis.core + _projected_diagonal(basis)
+    return (block + block.T) / 2
+
+
+def _projected_diagonal(basis: ClusterBasis) -> FloatArray:
+    weighted = basis.vectors * basis.diagonal[:, np.newaxis]
+    return np.asarray(basis.vectors.T.astype(np.float64) @ weighted)
+
+
+# --- cutoff ----------------------------------------------------------------------------------------------------------
+
+
+def _far_pairs(matrix: KernelMatrix, partition: Partition, budget: float) -> tuple[np.ndarray, float]:
+    """Pairs of clusters so far apart that their blocks need no evaluation, and the energy given up with them.
+
+    A decreasing profile bounds every entry of block (i, j) by f at the least distance that centres and radii allow.
+    """
+    k = partition.n_clusters
+    far = np.zeros((k, k), dtype=bool)
+    if budget == 0 or not isinstance(matrix.kernel, RadialKernel):
+        return far, 0.0
+    i, j = np.triu_indices(k, 1)
+    gaps = np.linalg.norm(partition.centers[i] - partition.centers[j], axis=1) - partition.radii[i] - partition.radii[j]
+    bounds = matrix.kernel.profile(np.maximum(gaps, 0) ** 2)
+    energies = 2.0 * partition.sizes[i] * partition.sizes[j] * bounds**2
+    order = np.argsort(energies, kind="stable")
+    total = np.cumsum(energies[order])
+    dropped = order[: int(np.searchsorted(total, budget, side="right"))]
+    far[i[dropped], j[dropped]] = True
+    return far, float(total[len(dropped) - 1]) if len(dropped) else 0.0
+
+
+def _drop_small(
+    rows: list[tuple[IntArray, list[FloatArray]]], budget: float, spent: float
+) -> tuple[list[tuple[IntArray, list[FloatArray]]], float]:
+    """Drop computed off-diagonal blocks, smallest norm first, while the energy given up stays in the budget."""
+    if budget == 0:
+        return rows, spent
+    energies = np.array([2 * float((block**2).sum()) for _, blocks in rows for block in blocks])
+    order = np.argsort(energies, kind="stable")
+    total = spent + np.cumsum(energies[order])
+    count = int(np.searchsorted(total, budget, side="right"))
+    keep = np.ones(len(energies), dtype=bool)
+    keep[order[:count]] = False
+    result, position = [], 0
+    for wanted, blocks in rows:
+        mask = keep[position : position + len(blocks)]
+        position += len(blocks)
+        result.append((wanted[mask], [block for block, kept in zip(blocks, mask, strict=True) if kept]))
+    return result, float(total[count - 1]) if count else spent
+
+
+# --- definiteness ----------------------------------------------------------------------------------------------------
+
+#: Negative eigenvalues below this share of the largest diagonal entry are rounding.
+_DEFINITE = 1e-12
+
+
+def nearest_semidefinite(inner: InnerMatrix) -> InnerMatrix:
+    """The inner matrix without its negative eigenvalues; itself when it has none.
+
+    A Cholesky factorization tells, and only where it fails are the negative eigenpairs computed.
+    """
+    dense = inner.todense()
+    shift = _DEFINITE * float(np.abs(np.diagonal(dense)).max(initial=0.0))
+    try:
+        linalg.cholesky(dense + shift * np.eye(dense.shape[0]), lower=True, overwrite_a=True, check_finite=False)
+        return inner
+    except linalg.LinAlgError:
+        values, vectors = linalg.eigh(dense, subset_by_value=(-np.inf, 0.0), driver="evr", check_finite=False)
+    dense -= (vectors * values) @ vectors.T
+    panels = tuple(
+        np.ascontiguousarray(dense[inner.row_offsets[i] : inner.row_offsets[i + 1], inner.columns_of(i)])
+        for i in range(len(inner.panels))
+    )
+    return InnerMatrix(inner.row_offsets, inner.column_offsets, inner.kept, panels, inner.symmetric)

@@ -1,0 +1,332 @@
+"""Kernels: frozen value objects that evaluate blocks of a kernel matrix.
+
+A radial kernel is a profile f of the squared distance, with f(0) = 1 and f decreasing. Every bandwidth follows the
+paper's convention: the distance is divided by ``bandwidth`` and by nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from blockbasis._typing import FloatArray
+from blockbasis._validation import check_points, check_positive
+
+
+class Kernel(ABC):
+    """A positive-definite function of two points."""
+
+    @abstractmethod
+    def block(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        """Kernel of every row of ``X`` with every row of ``Y``; the arrays are trusted, not checked."""
+
+    def __call__(self, X: Any, Y: Any = None) -> FloatArray:
+        """Kernel matrix of ``X`` with ``Y``, or with itself.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        Y : array-like of shape (m, d), default=None
+            None stands for ``X``; the result is then exactly symmetric.
+
+        Returns
+        -------
+        ndarray of shape (n, m)
+        """
+        caller = type(self).__name__
+        X = check_points(X, name="X", caller=caller)
+        if Y is not None:
+            Y = check_points(Y, name="Y", caller=caller, n_features=X.shape[1])
+            return self.block(X, Y)
+        K = self.block(X, X)
+        K = (K + K.T) / 2
+        if isinstance(self, RadialKernel):
+            np.fill_diagonal(K, 1)
+        return K
+
+
+@dataclass(frozen=True)
+class RadialKernel(Kernel):
+    """A kernel f(|x - y|^2) with f(0) = 1 and f decreasing.
+
+    Parameters
+    ----------
+    bandwidth : float
+        The length by which distances are divided.
+    """
+
+    bandwidth: float
+
+    def __post_init__(self) -> None:
+        check_positive(self.bandwidth, name="bandwidth", caller=type(self).__name__)
+
+    @abstractmethod
+    def profile(self, squared_distances: FloatArray) -> FloatArray:
+        """F at each squared distance; the array is overwritten and returned."""
+
+    def block(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        squared = squared_distances(X, Y, snap=not self._smooth_at_zero)
+        return self.profile(squared)
+
+    @property
+    def _smooth_at_zero(self) -> bool:
+        """Whether rounding in a squared distance near zero stays as small in the kernel."""
+        return True
+
+
+def squared_distances(X: FloatArray, Y: FloatArray, *, snap: bool = False) -> FloatArray:
+    """Squared Euclidean distances between the rows of ``X`` and of ``Y``.
+
+    |x|^2 + |y|^2 - 2xy cancels when the points are far from the origin, so both are centred on the mean of ``X``
+    first: in a factorization that is the centre of a cluster. ``snap`` sets to zero what rounding cannot tell from
+    zero, for kernels that take a square root of the result.
+    """
+    centre = X.mean(axis=0)
+    X = X - centre
+    Y = Y - centre
+    x_norms = np.einsum("ij,ij->i", X, X)
+    y_norms = np.einsum("ij,ij->i", Y, Y)
+    X *= -2
+    squared = X @ Y.T
+    squared += x_norms[:, np.newaxis]
+    squared += y_norms
+    if snap:
+        threshold = 8 * np.finfo(squared.dtype).eps * (x_norms.max() if x_norms.size else 0)
+        squared[squared <= threshold] = 0
+    else:
+        np.maximum(squared, 0, out=squared)
+    return squared
+
+
+@dataclass(frozen=True)
+class Gaussian(RadialKernel):
+    """exp(-|x - y|^2 / bandwidth^2).
+
+    Examples
+    --------
+    >>> import blockbasis as bb
+    >>> bb.Gaussian(2.0)([[0.0], [2.0]]).round(4)
+    array([[1.    , 0.3679],
+           [0.3679, 1.    ]])
+    >>> bb.Gaussian.from_gamma(0.25)
+    Gaussian(bandwidth=2.0)
+    """
+
+    def profile(self, squared_distances: FloatArray) -> FloatArray:
+        squared_distances *= -1 / self.bandwidth**2
+        return np.exp(squared_distances, out=squared_distances)
+
+    @classmethod
+    def from_gamma(cls, gamma: float) -> Gaussian:
+        """The same kernel as scikit-learn's exp(-gamma |x - y|^2)."""
+        return cls(1 / math.sqrt(check_positive(gamma, name="gamma", caller="Gaussian.from_gamma")))
+
+    @classmethod
+    def from_length_scale(cls, length_scale: float) -> Gaussian:
+        """The same kernel as scikit-learn's ``RBF(length_scale)``, exp(-|x - y|^2 / (2 length_scale^2))."""
+        return cls(
+            math.sqrt(2) * check_positive(length_scale, name="length_scale", caller="Gaussian.from_length_scale")
+        )
+
+    @property
+    def gamma(self) -> float:
+        """scikit-learn's gamma of this kernel."""
+        return 1 / self.bandwidth**2
+
+    @property
+    def length_scale(self) -> float:
+        """Length scale of scikit-learn's ``RBF`` that equals this kernel."""
+        return self.bandwidth / math.sqrt(2)
+
+
+@dataclass(frozen=True)
+class Laplacian(RadialKernel):
+    """exp(-|x - y| / bandwidth), with the Euclidean norm (scikit-learn's ``laplacian_kernel`` has the 1-norm)."""
+
+    def profile(self, squared_distances: FloatArray) -> FloatArray:
+        distances = np.sqrt(squared_distances, out=squared_distances)
+        distances *= -1 / self.bandwidth
+        return np.exp(distances, out=distances)
+
+    @classmethod
+    def from_length_scale(cls, length_scale: float) -> Laplacian:
+        """The same kernel as scikit-learn's ``Matern(length_scale, nu=0.5)``."""
+        return cls(check_positive(length_scale, name="length_scale", caller="Laplacian.from_length_scale"))
+
+    @property
+    def length_scale(self) -> float:
+        """Length scale of scikit-learn's ``Matern(nu=0.5)`` that equals this kernel."""
+        return self.bandwidth
+
+    @property
+    def _smooth_at_zero(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class Matern(RadialKernel):
+    """Matern kernel of smoothness ``nu``, with scikit-learn's meaning of the length scale.
+
+    Parameters
+    ----------
+    bandwidth : float
+        The length scale.
+    nu : {0.5, 1.5, 2.5}, default=1.5
+    """
+
+    nu: float = 1.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.nu not in (0.5, 1.5, 2.5):
+            raise ValueError(f"The 'nu' parameter of Matern must be one of 0.5, 1.5, 2.5. Got {self.nu!r} instead.")
+
+    def profile(self, squared_distances: FloatArray) -> FloatArray:
+        scaled = np.sqrt(squared_distances, out=squared_distances)
+        scaled *= math.sqrt(2 * self.nu) / self.bandwidth
+        decay = np.exp(-scaled)
+        if self.nu == 0.5:
+            return decay
+        polynomial = 1 + scaled
+        if self.nu == 2.5:
+            scaled *= scaled
+            scaled /= 3
+            polynomial += scaled
+        decay *= polynomial
+        # (1 + s) exp(-s) rounds to just above 1 for tiny s.
+        return np.minimum(decay, 1, out=decay)
+
+    @classmethod
+    def from_length_scale(cls, length_scale: float, nu: float = 1.5) -> Matern:
+        """The same kernel as scikit-learn's ``Matern(length_scale, nu=nu)``."""
+        return cls(check_positive(length_scale, name="length_scale", caller="Matern.from_length_scale"), nu)
+
+    @property
+    def length_scale(self) -> float:
+        """Length scale of scikit-learn's ``Matern`` that equals this kernel."""
+        return self.bandwidth
+
+    @property
+    def _smooth_at_zero(self) -> bool:
+        return self.nu != 0.5
+
+
+@dataclass(frozen=True)
+class Cauchy(RadialKernel):
+    """1 / (1 + |x - y|^2 / bandwidth^2)."""
+
+    def profile(self, squared_distances: FloatArray) -> FloatArray:
+        squared_distances *= 1 / self.bandwidth**2
+        squared_distances += 1
+        return np.reciprocal(squared_distances, out=squared_distances)
+
+
+@dataclass(frozen=True)
+class InverseMultiquadric(RadialKernel):
+    """1 / sqrt(1 + |x - y|^2 / bandwidth^2)."""
+
+    def profile(self, squared_distances: FloatArray) -> FloatArray:
+        squared_distances *= 1 / self.bandwidth**2
+        squared_distances += 1
+        root = np.sqrt(squared_distances, out=squared_distances)
+        return np.reciprocal(root, out=root)
+
+
+@dataclass(frozen=True)
+class RationalQuadratic(RadialKernel):
+    """(1 + |x - y|^2 / (alpha bandwidth^2))^-alpha: the Gaussian of the same bandwidth as alpha grows.
+
+    Parameters
+    ----------
+    bandwidth : float
+    alpha : float, default=1.0
+        How many scales are mixed; the smaller, the heavier the tail.
+    """
+
+    alpha: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(self.alpha, name="alpha", caller="RationalQuadratic")
+
+    def profile(self, squared_distances: FloatArray) -> FloatArray:
+        squared_distances *= 1 / (self.alpha * self.bandwidth**2)
+        squared_distances += 1
+        return np.power(squared_distances, -self.alpha, out=squared_distances)
+
+    @classmethod
+    def from_length_scale(cls, length_scale: float, alpha: float = 1.0) -> RationalQuadratic:
+        """The same kernel as scikit-learn's ``RationalQuadratic(length_scale, alpha)``."""
+        checked = check_positive(length_scale, name="length_scale", caller="RationalQuadratic.from_length_scale")
+        return cls(math.sqrt(2) * checked, alpha)
+
+    @property
+    def length_scale(self) -> float:
+        """Length scale of scikit-learn's ``RationalQuadratic`` that equals this kernel."""
+        return self.bandwidth / math.sqrt(2)
+
+
+@dataclass(frozen=True)
+class CallableKernel(Kernel):
+    """A user's own function k(X, Y) -> array, checked each time it answers.
+
+    Parameters
+    ----------
+    function : callable
+        Takes points of shape (n, d) and (m, d) and returns real, finite values of shape (n, m).
+    """
+
+    function: Callable[[FloatArray, FloatArray], Any]
+
+    def block(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        values = np.asarray(self.function(X, Y))
+        expected = (X.shape[0], Y.shape[0])
+        if values.shape != expected:
+            raise ValueError(
+                f"The kernel callable must return an array of shape {expected} for points of shapes {X.shape} and "
+                f"{Y.shape}. Got shape {values.shape} instead."
+            )
+        if values.dtype.kind not in "fiub":
+            raise TypeError(f"The kernel callable must return real numbers. Got dtype {values.dtype} instead.")
+        if not np.isfinite(values).all():
+            raise ValueError("The kernel callable must return finite values. Got NaN or infinity instead.")
+        return np.array(values, dtype=X.dtype)
+
+    def check_symmetric(self, X: FloatArray) -> None:
+        """Raise unless the function is symmetric on the points ``X``."""
+        K = self.block(X, X)
+        scale = np.abs(K).max(initial=0.0)
+        tolerance = math.sqrt(np.finfo(K.dtype).eps) * scale
+        if np.abs(K - K.T).max(initial=0.0) > tolerance:
+            i, j = np.unravel_index(int(np.abs(K - K.T).argmax()), K.shape)
+            raise ValueError(
+                f"The kernel callable must be symmetric, k(x, y) = k(y, x). Got {K[i, j]!r} and {K[j, i]!r} for the same "
+                "two points instead; use factorize_cross for a kernel that is not."
+            )
+
+
+def as_kernel(kernel: Any, *, caller: str) -> Kernel:
+    """A `Kernel` as it is; a function wrapped; anything else refused."""
+    if isinstance(kernel, Kernel):
+        return kernel
+    if callable(kernel) and not isinstance(kernel, type):
+        return CallableKernel(kernel)
+    raise TypeError(
+        f"The 'kernel' parameter of {caller} must be a kernel such as blockbasis.Gaussian(1.0), or a function "
+        f"k(X, Y) -> array. Got {kernel!r} instead."
+    )
+
+
+RADIAL_KERNELS: dict[str, type[RadialKernel]] = {
+    cls.__name__: cls for cls in (Gaussian, Laplacian, Matern, Cauchy, InverseMultiquadric, RationalQuadratic)
+}
+
+
+def kernel_parameters(kernel: RadialKernel) -> dict[str, float]:
+    """The numbers that, with the class, make the kernel again."""
+    return {field.name: float(getattr(kernel, field.name)) for field in fields(kernel)}

@@ -1,0 +1,107 @@
+"""The kernel matrix in implicit form: blocks on request, each evaluated entry counted."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+from blockbasis._typing import FloatArray, Index, IntArray
+from blockbasis.kernels import Kernel, RadialKernel
+
+#: Points per call when only k(x, x) of a user's function is wanted: few wasted pairs against few calls.
+_DIAGONAL_CHUNK = 16
+
+
+class _Counter:
+    """A count that threads share."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._value = 0
+
+    def add(self, amount: int) -> None:
+        with self._lock:
+            self._value += amount
+
+    @property
+    def value(self) -> int:
+        return self._value
+
+
+class KernelMatrix:
+    """K(rows, columns), never formed as a whole.
+
+    Every kernel entry that a factorization evaluates goes through `block` (or `diagonal`), which counts it: the count
+    is what complexity is tested by.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    rows : ndarray of shape (n, d)
+    columns : ndarray of shape (m, d), default=None
+        None stands for ``rows``: the matrix is then symmetric, and its diagonal is exact.
+    """
+
+    def __init__(self, kernel: Kernel, rows: FloatArray, columns: FloatArray | None = None) -> None:
+        self.kernel = kernel
+        self.rows = rows
+        self.columns = rows if columns is None else columns
+        self.symmetric = columns is None
+        self._counter = _Counter()
+        self._transposed = False
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.rows.shape[0], self.columns.shape[0]
+
+    @property
+    def dtype(self) -> np.dtype[np.floating]:
+        return self.rows.dtype
+
+    @property
+    def entries(self) -> int:
+        """Kernel entries evaluated so far, here and through the transpose."""
+        return self._counter.value
+
+    @property
+    def T(self) -> KernelMatrix:
+        """The transpose, sharing points and count."""
+        if self.symmetric:
+            return self
+        other = KernelMatrix(self.kernel, self.columns, self.rows)
+        other._counter = self._counter
+        other._transposed = not self._transposed
+        return other
+
+    def block(self, rows: Index, columns: Index) -> FloatArray:
+        """Entries of the given rows and columns (slices or index arrays)."""
+        X, Y = self.rows[rows], self.columns[columns]
+        self._counter.add(X.shape[0] * Y.shape[0])
+        values = self.kernel.block(Y, X).T if self._transposed else self.kernel.block(X, Y)
+        if self.symmetric and isinstance(self.kernel, RadialKernel):
+            at_row, at_column = coincidences(rows, columns)
+            values[at_row, at_column] = 1
+        return values
+
+    def diagonal(self, rows: slice) -> FloatArray:
+        """k(x, x) of the given points of a symmetric matrix."""
+        if isinstance(self.kernel, RadialKernel):
+            return np.ones(rows.stop - rows.start, dtype=self.dtype)
+        chunks = [slice(a, min(a + _DIAGONAL_CHUNK, rows.stop)) for a in range(rows.start, rows.stop, _DIAGONAL_CHUNK)]
+        return np.concatenate([np.diagonal(self.block(chunk, chunk)) for chunk in chunks])
+
+
+def coincidences(rows: Index, columns: Index) -> tuple[IntArray, IntArray]:
+    """Positions inside a block at which row and column are the same point."""
+    if isinstance(rows, slice):
+        own = indices(columns)
+        inside = np.flatnonzero((own >= rows.start) & (own < rows.stop))
+        return own[inside] - rows.start, inside
+    _, at_row, at_column = np.intersect1d(rows, indices(columns), return_indices=True)
+    return at_row, at_column
+
+
+def indices(index: Index) -> IntArray:
+    """An index array from a slice with both ends, or from an index array."""
+    return np.arange(index.start, index.stop) if isinstance(index, slice) else index

@@ -1,0 +1,157 @@
+"""Points into clusters: contiguous ranges after a permutation, with centres and radii.
+
+The paper's section 3.2.1 asks for clusters of small diameter in linear time: k-means and k-centers. Random clusters
+are its control.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import pairwise_distances_argmin
+
+from blockbasis._typing import FloatArray, IntArray
+from blockbasis._validation import check_choice, check_labels
+
+PARTITIONS = ("kmeans", "kcenters", "random")
+
+#: k-means sees at most this many points, or this many per cluster if that is more.
+_KMEANS_POINTS = 20_000
+_KMEANS_POINTS_PER_CLUSTER = 100
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Points grouped into clusters.
+
+    Parameters
+    ----------
+    order : ndarray of shape (n,)
+        The caller's index of each point in cluster order: ``X[order]`` has every cluster in one piece.
+    starts : ndarray of shape (n_clusters + 1,)
+        Cluster i is ``X[order][starts[i]:starts[i + 1]]``.
+    centers : ndarray of shape (n_clusters, d)
+    radii : ndarray of shape (n_clusters,)
+        Largest distance of a cluster's points from its centre.
+    """
+
+    order: IntArray
+    starts: IntArray
+    centers: FloatArray
+    radii: FloatArray
+
+    @property
+    def n_points(self) -> int:
+        return int(self.order.shape[0])
+
+    @property
+    def n_clusters(self) -> int:
+        return int(self.starts.shape[0]) - 1
+
+    @property
+    def sizes(self) -> IntArray:
+        return np.diff(self.starts)
+
+    @property
+    def labels(self) -> IntArray:
+        """The cluster of each point, in the caller's order."""
+        labels = np.empty(self.n_points, dtype=np.intp)
+        labels[self.order] = np.repeat(np.arange(self.n_clusters), self.sizes)
+        return labels
+
+    def cluster(self, i: int) -> slice:
+        """Range of cluster ``i`` in cluster order."""
+        return slice(int(self.starts[i]), int(self.starts[i + 1]))
+
+    def assign(self, X: FloatArray) -> IntArray:
+        """The cluster whose centre is nearest to each row of ``X``."""
+        return np.asarray(pairwise_distances_argmin(X, self.centers.astype(X.dtype)), dtype=np.intp)
+
+    def regroup(self, X: FloatArray) -> Partition:
+        """Other points, grouped under the same centres; a cluster may then be empty."""
+        labels = self.assign(X)
+        return _group(X, labels, self.centers)
+
+
+def make_partition(X: FloatArray, n_clusters: int, method: Any, rng: np.random.Generator, *, caller: str) -> Partition:
+    """Partition of ``X`` by the method's name, by labels, or a `Partition` of these points as it is.
+
+    Fewer clusters than asked for come back where the points do not have that many distinct places.
+    """
+    if isinstance(method, Partition):
+        if method.n_points != X.shape[0] or method.centers.shape[1] != X.shape[1]:
+            raise ValueError(
+                f"The 'partition' parameter of {caller} must be of the points given, shape {X.shape}. Got one of "
+                f"{method.n_points} points with {method.centers.shape[1]} columns instead."
+            )
+        return method
+    if not isinstance(method, str):
+        return from_labels(X, check_labels(method, X.shape[0], name="partition", caller=caller))
+    check_choice(method, PARTITIONS, name="partition", caller=caller)
+    return {"kmeans": kmeans, "kcenters": kcenters, "random": random_clusters}[method](X, n_clusters, rng)
+
+
+def kmeans(X: FloatArray, n_clusters: int, rng: np.random.Generator) -> Partition:
+    """k-means on a subsample when the points are many, then one pass that assigns every point."""
+    limit = max(_KMEANS_POINTS, _KMEANS_POINTS_PER_CLUSTER * n_clusters)
+    seen = X if X.shape[0] <= limit else X[np.sort(rng.choice(X.shape[0], limit, replace=False))]
+    model = KMeans(n_clusters, n_init=1, max_iter=100, random_state=int(rng.integers(2**31)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters
+        model.fit(seen)
+    labels = model.labels_ if seen is X else pairwise_distances_argmin(X, model.cluster_centers_)
+    return from_labels(X, labels)
+
+
+def kcenters(X: FloatArray, n_clusters: int, rng: np.random.Generator) -> Partition:
+    """Farthest-point clustering: each centre is the point farthest from those before it."""
+    first = int(rng.integers(X.shape[0]))
+    chosen = [first]
+    labels = np.zeros(X.shape[0], dtype=np.intp)
+    nearest = _squared_distances_to(X, X[first])
+    while len(chosen) < n_clusters:
+        farthest = int(nearest.argmax())
+        if nearest[farthest] == 0:  # every point is a centre already
+            break
+        squared = _squared_distances_to(X, X[farthest])
+        closer = squared < nearest
+        labels[closer] = len(chosen)
+        nearest[closer] = squared[closer]
+        chosen.append(farthest)
+    return _group(X, labels, X[chosen])
+
+
+def random_clusters(X: FloatArray, n_clusters: int, rng: np.random.Generator) -> Partition:
+    """Clusters of equal size that ignore where the points are."""
+    labels = rng.permutation(np.arange(X.shape[0]) % n_clusters)
+    return from_labels(X, labels)
+
+
+def from_labels(X: FloatArray, labels: IntArray) -> Partition:
+    """Clusters given by a label for each point; labels that no point has leave no empty cluster."""
+    _, compact = np.unique(labels, return_inverse=True)
+    sizes = np.bincount(compact)
+    order = np.argsort(compact, kind="stable")
+    sums = np.add.reduceat(X[order], np.cumsum(sizes) - sizes, axis=0, dtype=np.float64)
+    return _group(X, compact, sums / sizes[:, np.newaxis])
+
+
+def _group(X: FloatArray, labels: IntArray, centers: FloatArray) -> Partition:
+    order = np.argsort(labels, kind="stable")
+    starts = np.searchsorted(labels[order], np.arange(centers.shape[0] + 1))
+    distances = np.sqrt(_squared_distances_to(X[order], centers[labels[order]]))
+    radii = np.array([distances[a:b].max(initial=0.0) for a, b in zip(starts[:-1], starts[1:], strict=True)])
+    centers = np.ascontiguousarray(centers, dtype=np.float64)
+    for array in (order, starts, centers, radii):
+        array.setflags(write=False)
+    return Partition(order, starts, centers, radii)
+
+
+def _squared_distances_to(X: FloatArray, places: FloatArray) -> FloatArray:
+    difference = X - places
+    return np.einsum("ij,ij->i", difference, difference, dtype=np.float64)

@@ -1,0 +1,240 @@
+"""A cluster's columns: which columns of its row-submatrix M_i = K(X_i, X) span what the cluster sees.
+
+Energy sampling is the default: with each column taken with a probability that follows its energy and divided by the
+square root of it, B Bᵀ is an unbiased estimate of M_i M_iᵀ, so the leading left singular vectors of B are nearly
+those of M_i. Algorithms 1, 2 and 3 are the paper's (section 3.2.2): they look for columns of large volume.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from blockbasis._typing import FloatArray, IntArray
+from blockbasis.matrix import KernelMatrix
+from blockbasis.partition import Partition
+
+#: Columns drawn per unit of rank: by energy, and by the methods that follow the paper's Nyström setting of 2r.
+ENERGY_COLUMNS_PER_RANK = 40
+PLAIN_COLUMNS_PER_RANK = 2
+
+#: Rows of the cluster and columns of each other cluster that estimate the energy between the two.
+_ENERGY_ROWS = 10
+_ENERGY_COLUMNS = 20
+#: A cluster that looked empty to so few samples still gives columns at this share of the largest energy.
+_ENERGY_FLOOR = 1e-4
+
+#: The paper's setting of Algorithm 1, and where its pivoted QR stops: |R_jj| against |R_11|.
+SAMPLING_ITERATIONS = 2
+_PIVOT_TOLERANCE = 1e-12
+
+_LEVERAGE_OVERSAMPLING = 10
+_TILE_ENTRIES = 2**23
+
+
+@dataclass(frozen=True)
+class Skeleton:
+    """Columns sampled for one cluster.
+
+    Parameters
+    ----------
+    columns : ndarray of shape (t,)
+        Column indices in cluster order, each once.
+    scales : ndarray of shape (t,)
+        What each column is multiplied by before a basis is taken.
+    rows : ndarray, may be empty
+        Important rows, counted inside the cluster (the paper's Pi_r).
+    """
+
+    columns: IntArray
+    scales: FloatArray
+    rows: IntArray
+
+
+def _unscaled(columns: IntArray, rows: IntArray | None = None) -> Skeleton:
+    empty = np.empty(0, dtype=np.intp)
+    return Skeleton(columns, np.ones(columns.shape[0]), empty if rows is None else rows)
+
+
+# --- energy sampling -------------------------------------------------------------------------------------------------
+
+
+def energy_sampling(
+    matrix: KernelMatrix, cluster: slice, columns: Partition, n_columns: int, rng: np.random.Generator
+) -> Skeleton:
+    """About ``n_columns`` columns, each cluster's share following the energy that ``cluster`` sees in it."""
+    energies = _cluster_energies(matrix, cluster, columns, rng)
+    probabilities = _inclusion_probabilities(energies, columns.sizes, n_columns)
+    chosen, scales = [], []
+    for start, size, probability in zip(columns.starts[:-1], columns.sizes, probabilities, strict=True):
+        expected = size * probability
+        count = min(int(size), int(expected) + int(rng.random() < expected - int(expected)))
+        chosen.append(start + np.sort(rng.choice(size, count, replace=False)))
+        scales.append(np.full(count, 1 / np.sqrt(probability)))
+    return Skeleton(np.concatenate(chosen), np.concatenate(scales), np.empty(0, dtype=np.intp))
+
+
+def _cluster_energies(matrix: KernelMatrix, cluster: slice, columns: Partition, rng: np.random.Generator) -> FloatArray:
+    """Mean squared entry between ``cluster`` and each column cluster, each point's own entry left out."""
+    rows = cluster.start + rng.choice(cluster.stop - cluster.start, _at_most(_ENERGY_ROWS, cluster), replace=False)
+    picks = [
+        start + rng.choice(size, min(_ENERGY_COLUMNS, int(size)), replace=False)
+        for start, size in zip(columns.starts[:-1], columns.sizes, strict=True)
+    ]
+    picked = np.concatenate(picks)
+    squares = matrix.block(rows, picked).astype(np.float64) ** 2
+    counted = np.ones_like(squares)
+    if matrix.symmetric:
+        counted[rows[:, np.newaxis] == picked] = 0
+    starts = np.cumsum([0] + [len(pick) for pick in picks[:-1]])
+    total = np.add.reduceat((squares * counted).sum(axis=0), starts)
+    return total / np.maximum(np.add.reduceat(counted.sum(axis=0), starts), 1)
+
+
+def _inclusion_probabilities(energies: FloatArray, sizes: IntArray, n_columns: int) -> FloatArray:
+    """Probability of a column of each cluster: as its energy, at most one, ``n_columns`` expected in all."""
+    largest = energies.max()
+    weights = np.maximum(energies, _ENERGY_FLOOR * largest) if largest > 0 else np.ones_like(energies)
+    certain = np.zeros(sizes.shape[0], dtype=bool)
+    probabilities = np.ones(sizes.shape[0])
+    while not certain.all():
+        left = n_columns - sizes[certain].sum()
+        probabilities[~certain] = weights[~certain] * left / (weights * sizes)[~certain].sum()
+        over = ~certain & (probabilities >= 1)
+        if not over.any():
+            break
+        certain |= over
+        probabilities[over] = 1
+    return probabilities
+
+
+# --- plain sampling --------------------------------------------------------------------------------------------------
+
+
+def uniform_sampling(matrix: KernelMatrix, n_columns: int, rng: np.random.Generator) -> Skeleton:
+    """Columns drawn uniformly, without replacement."""
+    available = matrix.shape[1]
+    return _unscaled(np.sort(rng.choice(available, min(n_columns, available), replace=False)))
+
+
+def leverage_sampling(
+    matrix: KernelMatrix, cluster: slice, rank: int, n_columns: int, rng: np.random.Generator
+) -> Skeleton:
+    """Columns drawn with replacement by their leverage scores for the leading ``rank`` directions.
+
+    The scores are those of a Gaussian sketch of the row space, after Drineas, Magdon-Ismail, Mahoney and Woodruff,
+    "Fast approximation of matrix coherence and statistical leverage" (2012). One pass over the whole row-submatrix:
+    quadratic in the number of points, as in the paper's comparison.
+    """
+    scores = leverage_scores(matrix, cluster, rank, rng)
+    drawn = rng.choice(matrix.shape[1], n_columns, replace=True, p=scores / scores.sum())
+    columns, counts = np.unique(drawn, return_counts=True)
+    scales = np.sqrt(counts * scores.sum() / (n_columns * scores[columns]))
+    return Skeleton(columns, scales, np.empty(0, dtype=np.intp))
+
+
+def leverage_scores(matrix: KernelMatrix, cluster: slice, rank: int, rng: np.random.Generator) -> FloatArray:
+    """Approximate leverage of every column of the row-submatrix, for its leading ``rank`` right directions."""
+    height = cluster.stop - cluster.start
+    width = min(rank + _LEVERAGE_OVERSAMPLING, height)
+    sketch = np.empty((width, matrix.shape[1]))
+    test = rng.standard_normal((width, height))
+    for tile in tiles(matrix.shape[1], height):
+        sketch[:, tile] = test @ matrix.block(cluster, tile)
+    left, _, right = np.linalg.svd(sketch, full_matrices=False)
+    leading = right[: min(rank, left.shape[0])]
+    return np.einsum("ij,ij->j", leading, leading)
+
+
+def every_column(matrix: KernelMatrix) -> Skeleton:
+    """All columns: the exact row-submatrix."""
+    return _unscaled(np.arange(matrix.shape[1]))
+
+
+def own_columns(cluster: slice) -> Skeleton:
+    """The cluster's own columns, its diagonal block: what MEKA takes its bases from."""
+    return _unscaled(np.arange(cluster.start, cluster.stop))
+
+
+# --- the paper's Algorithms 1, 2 and 3 -------------------------------------------------------------------------------
+
+
+def randomized_sampling(
+    matrix: KernelMatrix,
+    cluster: slice,
+    rank: int,
+    rng: np.random.Generator,
+    *,
+    iterations: int = SAMPLING_ITERATIONS,
+    candidates: IntArray | None = None,
+) -> Skeleton:
+    """Algorithm 1: important columns and rows, each by pivoted QR restricted to the other.
+
+    Iteration s pivots s * rank columns (the paper's sets grow to q r), drops those whose diagonal entry of R is
+    negligible, and the loop ends early once the pivots stay as they were.
+
+    Parameters
+    ----------
+    matrix : KernelMatrix
+    cluster : slice
+        Rows of the row-submatrix.
+    rank : int
+        Rows and columns that each iteration adds.
+    rng : Generator
+    iterations : int, default=2
+        The paper's q.
+    candidates : ndarray, default=None
+        Columns to choose among (Algorithm 3's pool); None is all of them (Algorithm 2).
+    """
+    if candidates is None:
+        candidates = np.arange(matrix.shape[1])
+    height = cluster.stop - cluster.start
+    rows = np.empty(0, dtype=np.intp)
+    columns = rows
+    before: IntArray | None = None
+    for iteration in range(1, iterations + 1):
+        size = iteration * rank
+        rows = np.union1d(rows, rng.choice(height, min(rank, height), replace=False))
+        pivots = important_columns(matrix.block(cluster.start + rows, candidates), size)
+        drawn = rng.choice(len(candidates), min(rank, len(candidates)), replace=False)
+        columns = np.union1d(pivots, drawn)
+        rows = important_columns(matrix.block(cluster, candidates[columns]).T, size)
+        if before is not None and np.array_equal(np.sort(pivots), before):
+            break
+        before = np.sort(pivots)
+    return _unscaled(candidates[columns], np.sort(rows))
+
+
+def important_columns(block: FloatArray, size: int) -> IntArray:
+    """At most ``size`` columns of large volume: pivoted QR, cut where the diagonal of R is negligible."""
+    if block.size == 0:
+        return np.empty(0, dtype=np.intp)
+    R, pivots = linalg.qr(block, mode="r", pivoting=True, check_finite=False)
+    diagonal = np.abs(np.diagonal(R))
+    kept = max(1, int(np.count_nonzero(diagonal > _PIVOT_TOLERANCE * diagonal[0])))
+    return np.asarray(pivots[: min(size, kept)], dtype=np.intp)
+
+
+def pool_of_cluster(matrix: KernelMatrix, cluster: slice, rank: int, rng: np.random.Generator) -> IntArray:
+    """First loop of Algorithm 3: the cluster's points that matter to ``rank`` random columns.
+
+    The pools of all clusters together are the candidates of the second loop, which is Algorithm 1 on them.
+    """
+    available = matrix.shape[1]
+    drawn = rng.choice(available, min(rank, available), replace=False)
+    return cluster.start + np.sort(important_columns(matrix.block(cluster, drawn).T, rank))
+
+
+# --- helpers ---------------------------------------------------------------------------------------------------------
+
+
+def tiles(length: int, height: int) -> list[slice]:
+    """Ranges that cover ``length`` columns, few enough that a tile of ``height`` rows stays small."""
+    step = max(1, _TILE_ENTRIES // max(height, 1))
+    return [slice(start, min(start + step, length)) for start in range(0, length, step)]
+
+
+def _at_most(limit: int, cluster: slice) -> int:
+    return min(limit, int(cluster.stop - cluster.start))
