@@ -8,6 +8,7 @@ from collections.abc import Collection
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 
 from blockbasis._typing import FloatArray, IntArray, Seed
@@ -57,27 +58,30 @@ def check_integer(value: Any, *, name: str, caller: str, low: int, high: int | N
     must = f"an integer of at least {low}" + ("" if high is None else f" and at most {high}")
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
         raise TypeError(_message(name, caller, must, value))
-    if value < low or (high is not None and value > high):
+    number = int(value)
+    if number < low or (high is not None and number > high):
         raise ValueError(_message(name, caller, must, value))
-    return int(value)
+    return number
 
 
 def check_positive(value: Any, *, name: str, caller: str) -> float:
     """A finite number above zero."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise TypeError(_message(name, caller, "a positive number", value))
-    if not (math.isfinite(value) and value > 0):
+    number = float(value)
+    if not (math.isfinite(number) and number > 0):
         raise ValueError(_message(name, caller, "a positive finite number", value))
-    return float(value)
+    return number
 
 
 def check_fraction(value: Any, *, name: str, caller: str) -> float:
     """A number strictly between zero and one."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise TypeError(_message(name, caller, "a number between 0 and 1", value))
-    if not 0 < value < 1:
+    number = float(value)
+    if not 0 < number < 1:
         raise ValueError(_message(name, caller, "strictly between 0 and 1", value))
-    return float(value)
+    return number
 
 
 def check_flag(value: Any, *, name: str, caller: str) -> bool:
@@ -97,21 +101,19 @@ def check_choice(value: Any, choices: Collection[str], *, name: str, caller: str
 
 def check_labels(labels: Any, n_points: int, *, name: str, caller: str) -> IntArray:
     """One whole number per point."""
-    labels = np.asarray(labels)
-    if labels.ndim != 1 or labels.shape[0] != n_points:
-        raise ValueError(
-            _message(name, caller, f"one label for each of the {n_points} points", f"shape {labels.shape}")
-        )
-    if labels.dtype.kind not in "iub":
-        raise TypeError(_message(name, caller, "integers", f"dtype {labels.dtype}"))
-    return labels.astype(np.intp)
+    given: npt.NDArray[Any] = np.asarray(labels)
+    if given.ndim != 1 or given.shape[0] != n_points:
+        raise ValueError(_message(name, caller, f"one label for each of the {n_points} points", f"shape {given.shape}"))
+    if given.dtype.kind not in "iub":
+        raise TypeError(_message(name, caller, "integers", f"dtype {given.dtype}"))
+    return given.astype(np.intp)
 
 
 def check_ranks(rank: Any, n_clusters: int, *, name: str, caller: str) -> IntArray:
     """One rank per cluster, from an integer or a sequence of integers."""
     if np.ndim(rank) == 0:
         return np.full(n_clusters, check_integer(rank, name=name, caller=caller, low=1), dtype=np.intp)
-    ranks = np.asarray(rank)
+    ranks: npt.NDArray[Any] = np.asarray(rank)
     if ranks.ndim != 1 or ranks.shape[0] != n_clusters:
         must = f"an integer, or one integer for each of the {n_clusters} clusters"
         raise ValueError(_message(name, caller, must, f"shape {ranks.shape}"))

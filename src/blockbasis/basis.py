@@ -160,12 +160,16 @@ def _random_range(
 
 def _left_singular_vectors(M: FloatArray, Q: FloatArray) -> FloatArray:
     """Left singular vectors of Q Qᵀ M: the last step of Algorithm 4, without the right ones."""
-    R = np.linalg.qr(M.T @ Q, mode="r")
+    R = _triangle(M.T @ Q)
     return np.asarray(Q @ np.linalg.svd(R.T)[0])
 
 
 def _orth(M: FloatArray) -> FloatArray:
     return np.linalg.qr(M)[0]
+
+
+def _triangle(M: FloatArray) -> FloatArray:
+    return np.asarray(np.linalg.qr(M, mode="r"))
 
 
 # --- the columns a basis is taken from -------------------------------------------------------------------------------
@@ -202,7 +206,7 @@ def _compressed_columns(matrix: KernelMatrix, cluster: slice, skeleton: Skeleton
     triangle = np.empty((0, height), dtype=matrix.dtype)
     for tile in tiles(others.shape[0], height):
         rows = matrix.block(cluster, others[tile]) * skeleton.scales[~inside][tile].astype(matrix.dtype)
-        triangle = np.linalg.qr(np.concatenate((triangle, rows.T)), mode="r")
+        triangle = _triangle(np.concatenate((triangle, rows.T)))
     scales = skeleton.scales[inside].astype(matrix.dtype)
     return _Columns(np.concatenate((matrix.block(cluster, own) * scales, triangle.T), axis=1), scales, own)
 
@@ -286,7 +290,7 @@ def skeleton_basis(
     if pivots.size:
         seen = np.concatenate((seen, matrix.block(cluster.start + pivots, skeleton.columns) * scales))
     coordinates = interpolate(Q, np.concatenate((drawn, pivots))) @ seen.astype(np.float64)
-    R = np.linalg.qr(coordinates.T, mode="r")
+    R = _triangle(coordinates.T)
     rotation = np.linalg.svd(R.T)[0][:, : min(rank, Q.shape[1])]
     U = Q @ rotation.astype(Q.dtype)
     extension = Extension(extension.points, extension.coefficients @ rotation.astype(Q.dtype))

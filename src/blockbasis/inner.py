@@ -6,6 +6,7 @@ only j >= i are kept, each off-diagonal block once, and a product uses it twice.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -144,66 +145,60 @@ class Cutoff:
 # --- the three ways to compute a block -------------------------------------------------------------------------------
 
 
-def sampled_blocks(
-    matrix: KernelMatrix,
-    clusters: tuple[slice, ...],
-    columns: tuple[slice, ...],
-    row_bases: Sequence[ClusterBasis],
-    column_bases: Sequence[ClusterBasis],
-    i: int,
-    wanted: IntArray,
-) -> list[FloatArray]:
+@dataclass(frozen=True)
+class Sides:
+    """What the blocks of C lie between: clusters and bases of the rows, and of the columns."""
+
+    matrix: KernelMatrix
+    row_clusters: tuple[slice, ...]
+    row_bases: Sequence[ClusterBasis]
+    column_clusters: tuple[slice, ...]
+    column_bases: Sequence[ClusterBasis]
+
+
+def sampled_blocks(sides: Sides, i: int, wanted: Sequence[int], rng: np.random.Generator) -> list[FloatArray]:
     """Blocks (i, j) from one set of rows per cluster, so that C = P K(I, I) Pᵀ is positive semi-definite."""
-    at = clusters[i].start + row_bases[i].rows
+    at = sides.row_clusters[i].start + sides.row_bases[i].rows
+    widths = [len(sides.column_bases[j].rows) for j in wanted]
     blocks = []
-    for group in _groups([len(column_bases[j].rows) for j in wanted], len(at)):
+    for group in _groups(widths, len(at)):
         members = wanted[group]
-        there = np.concatenate([columns[j].start + column_bases[j].rows for j in members])
-        strip = row_bases[i].interpolation @ matrix.block(at, there).astype(np.float64)
-        edges = np.cumsum([len(column_bases[j].rows) for j in members])[:-1]
-        pieces = np.split(strip, edges, axis=1)
-        blocks += [piece @ column_bases[j].interpolation.T for j, piece in zip(members, pieces, strict=True)]
+        there = np.concatenate([sides.column_clusters[j].start + sides.column_bases[j].rows for j in members])
+        strip = sides.row_bases[i].interpolation @ sides.matrix.block(at, there).astype(np.float64)
+        pieces = np.split(strip, np.cumsum(widths[group])[:-1], axis=1)
+        blocks += [piece @ sides.column_bases[j].interpolation.T for j, piece in zip(members, pieces, strict=True)]
     return blocks
 
 
-def exact_blocks(
-    matrix: KernelMatrix,
-    clusters: tuple[slice, ...],
-    columns: tuple[slice, ...],
-    row_bases: Sequence[ClusterBasis],
-    column_bases: Sequence[ClusterBasis],
-    i: int,
-    wanted: IntArray,
-) -> list[FloatArray]:
+def exact_blocks(sides: Sides, i: int, wanted: Sequence[int], rng: np.random.Generator) -> list[FloatArray]:
     """Blocks U_iᵀ K_ij U_j from every entry of K_ij: quadratic in the number of points."""
-    U = row_bases[i].vectors
+    U = sides.row_bases[i].vectors
     blocks = []
     for j in wanted:
-        V = column_bases[j].vectors
+        V, start = sides.column_bases[j].vectors, sides.column_clusters[j].start
         block = np.zeros((U.shape[1], V.shape[1]))
         for tile in tiles(V.shape[0], U.shape[0]):
-            there = slice(columns[j].start + tile.start, columns[j].start + tile.stop)
-            block += (U.T @ matrix.block(clusters[i], there)) @ V[tile]
+            there = slice(start + tile.start, start + tile.stop)
+            block += (U.T @ sides.matrix.block(sides.row_clusters[i], there)) @ V[tile]
         blocks.append(block)
     return blocks
 
 
-def pairwise_block(
-    matrix: KernelMatrix,
-    cluster: slice,
-    column: slice,
-    row_basis: ClusterBasis,
-    column_basis: ClusterBasis,
-    rng: np.random.Generator,
-) -> FloatArray:
-    """Block (i, j) of Algorithm 5: important rows and fresh uniform ones, drawn for this pair alone."""
-    rows = _with_uniform_rows(row_basis, rng)
-    same = cluster == column and matrix.symmetric
-    there = rows if same else _with_uniform_rows(column_basis, rng)
-    block = matrix.block(cluster.start + rows, column.start + there).astype(np.float64)
-    left = interpolate(row_basis.vectors, rows)
-    right = left if same else interpolate(column_basis.vectors, there)
-    return left @ block @ right.T
+def pairwise_blocks(sides: Sides, i: int, wanted: Sequence[int], rng: np.random.Generator) -> list[FloatArray]:
+    """Blocks (i, j) of Algorithm 5: important rows and fresh uniform ones, drawn for each pair anew."""
+    blocks = []
+    for j in wanted:
+        rows = _with_uniform_rows(sides.row_bases[i], rng)
+        same = sides.matrix.symmetric and i == j
+        there = rows if same else _with_uniform_rows(sides.column_bases[j], rng)
+        at = sides.row_clusters[i].start + rows, sides.column_clusters[j].start + there
+        left = interpolate(sides.row_bases[i].vectors, rows)
+        right = left if same else interpolate(sides.column_bases[j].vectors, there)
+        blocks.append(left @ sides.matrix.block(*at).astype(np.float64) @ right.T)
+    return blocks
+
+
+_BLOCKS = {"sampled": sampled_blocks, "exact": exact_blocks, "pairwise": pairwise_blocks}
 
 
 def _with_uniform_rows(basis: ClusterBasis, rng: np.random.Generator) -> IntArray:
@@ -250,21 +245,16 @@ def symmetric_inner(
         Relative Frobenius error that cut-off blocks may add.
     """
     k = partition.n_clusters
-    clusters = tuple(partition.cluster(i) for i in range(k))
-    own = [_own_block(matrix, clusters[i], basis, method, diagonal, streams[i]) for i, basis in enumerate(bases)]
-    norm = float(
-        np.sqrt(sum((block**2).sum() + (basis.diagonal**2).sum() for block, basis in zip(own, bases, strict=True)))
-    )
+    clusters = partition.clusters
+    sides = Sides(matrix, clusters, bases, clusters, bases)
+    own = [_own_block(sides, i, method, diagonal, streams[i]) for i in range(k)]
+    norm = math.sqrt(sum(float((C**2).sum() + (of.diagonal**2).sum()) for C, of in zip(own, bases, strict=True)))
     budget = 0.0 if cutoff is None else (cutoff * norm) ** 2
     far, spent = _far_pairs(matrix, partition, budget)
 
     def others(i: int) -> tuple[IntArray, list[FloatArray]]:
         wanted = np.arange(i + 1, k)[~far[i, i + 1 :]]
-        if method == "pairwise":
-            pair = lambda j: pairwise_block(matrix, clusters[i], clusters[j], bases[i], bases[j], streams[i])  # noqa: E731
-            return wanted, [pair(j) for j in wanted]
-        compute = exact_blocks if method == "exact" else sampled_blocks
-        return wanted, compute(matrix, clusters, clusters, bases, bases, i, wanted)
+        return wanted, _BLOCKS[method](sides, i, wanted.tolist(), streams[i])
 
     rows = map_threads(others, [(i,) for i in range(k)], n_jobs)
     rows, spent = _drop_small(rows, budget, spent)
@@ -274,7 +264,7 @@ def symmetric_inner(
     inner = InnerMatrix(offsets, offsets, kept, panels, symmetric=True)
     if cutoff is None:
         return inner, None
-    return inner, Cutoff(1 - inner.density, float(np.sqrt(spent)) / norm if norm else 0.0)
+    return inner, Cutoff(1 - inner.density, math.sqrt(spent) / norm if norm else 0.0)
 
 
 def cross_inner(
@@ -289,38 +279,29 @@ def cross_inner(
     n_jobs: int,
 ) -> InnerMatrix:
     """Inner matrix of K(Y, X) ~ U C Vᵀ, every block kept."""
-    clusters = tuple(row_partition.cluster(i) for i in range(row_partition.n_clusters))
-    columns = tuple(column_partition.cluster(j) for j in range(column_partition.n_clusters))
-    every = np.arange(len(columns))
+    sides = Sides(matrix, row_partition.clusters, row_bases, column_partition.clusters, column_bases)
+    every = np.arange(column_partition.n_clusters)
 
     def panel(i: int) -> FloatArray:
-        if method == "pairwise":
-            args = [(clusters[i], columns[j], row_bases[i], column_bases[j]) for j in every]
-            return np.concatenate([pairwise_block(matrix, *arg, streams[i]) for arg in args], axis=1)
-        compute = exact_blocks if method == "exact" else sampled_blocks
-        return np.concatenate(compute(matrix, clusters, columns, row_bases, column_bases, i, every), axis=1)
+        return np.concatenate(_BLOCKS[method](sides, i, every.tolist(), streams[i]), axis=1)
 
-    panels = map_threads(panel, [(i,) for i in range(len(clusters))], n_jobs)
-    kept = tuple(every for _ in clusters)
-    return InnerMatrix(_offsets(row_bases), _offsets(column_bases), kept, tuple(panels), symmetric=False)
+    panels = map_threads(panel, [(i,) for i in range(row_partition.n_clusters)], n_jobs)
+    return InnerMatrix(_offsets(row_bases), _offsets(column_bases), (every,) * len(panels), tuple(panels), False)
 
 
 def _offsets(bases: Sequence[ClusterBasis]) -> IntArray:
     return np.concatenate(([0], np.cumsum([basis.vectors.shape[1] for basis in bases]))).astype(np.intp)
 
 
-def _own_block(
-    matrix: KernelMatrix, cluster: slice, basis: ClusterBasis, method: str, diagonal: bool, rng: np.random.Generator
-) -> FloatArray:
+def _own_block(sides: Sides, i: int, method: str, diagonal: bool, rng: np.random.Generator) -> FloatArray:
     """Diagonal block C_ii, for K less the diagonal part where that is carried apart."""
-    if method == "pairwise":
-        block = pairwise_block(matrix, cluster, cluster, basis, basis, rng)
-    elif method == "exact":
-        (block,) = exact_blocks(matrix, (cluster,), (cluster,), [basis], [basis], 0, np.array([0]))
+    basis = sides.row_bases[i]
+    if method == "sampled":
+        block = basis.core if diagonal else basis.core + _projected_diagonal(basis)
+    else:
+        (block,) = _BLOCKS[method](sides, i, [i], rng)
         if diagonal:
             block = block - _projected_diagonal(basis)
-    else:
-        block = basis.core if diagonal else basis.core + _projected_diagonal(basis)
     return (block + block.T) / 2
 
 

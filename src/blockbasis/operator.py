@@ -192,8 +192,8 @@ class BlockBasis(_Product):
         n = self.shape[0]
         form = "U C Uᵀ" if self.diagonal_part is None else "U C Uᵀ + D"
         return (
-            f"BlockBasis({n} x {n}, {form}, {self.n_clusters} clusters, ranks {self.ranks.min()} to {self.ranks.max()}, "
-            f"{self.stored / n:.1f} floats per point, {self.dtype})"
+            f"BlockBasis({n} x {n}, {form}, {self.n_clusters} clusters, "
+            f"ranks {self.ranks.min()} to {self.ranks.max()}, {self.stored / n:.1f} floats per point, {self.dtype})"
         )
 
 

@@ -68,6 +68,11 @@ class Partition:
         """Range of cluster ``i`` in cluster order."""
         return slice(int(self.starts[i]), int(self.starts[i + 1]))
 
+    @property
+    def clusters(self) -> tuple[slice, ...]:
+        """Ranges of all clusters in cluster order."""
+        return tuple(self.cluster(i) for i in range(self.n_clusters))
+
     def assign(self, X: FloatArray) -> IntArray:
         """The cluster whose centre is nearest to each row of ``X``."""
         return np.asarray(pairwise_distances_argmin(X, self.centers.astype(X.dtype)), dtype=np.intp)
@@ -154,4 +159,4 @@ def _group(X: FloatArray, labels: IntArray, centers: FloatArray) -> Partition:
 
 def _squared_distances_to(X: FloatArray, places: FloatArray) -> FloatArray:
     difference = X - places
-    return np.einsum("ij,ij->i", difference, difference, dtype=np.float64)
+    return np.asarray(np.einsum("ij,ij->i", difference, difference, dtype=np.float64))

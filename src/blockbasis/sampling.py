@@ -145,7 +145,7 @@ def leverage_scores(matrix: KernelMatrix, cluster: slice, rank: int, rng: np.ran
         sketch[:, tile] = test @ matrix.block(cluster, tile)
     left, _, right = np.linalg.svd(sketch, full_matrices=False)
     leading = right[: min(rank, left.shape[0])]
-    return np.einsum("ij,ij->j", leading, leading)
+    return np.asarray(np.einsum("ij,ij->j", leading, leading))
 
 
 def every_column(matrix: KernelMatrix) -> Skeleton:
@@ -224,7 +224,8 @@ def pool_of_cluster(matrix: KernelMatrix, cluster: slice, rank: int, rng: np.ran
     """
     available = matrix.shape[1]
     drawn = rng.choice(available, min(rank, available), replace=False)
-    return cluster.start + np.sort(important_columns(matrix.block(cluster, drawn).T, rank))
+    important = important_columns(matrix.block(cluster, drawn).T, rank)
+    return np.asarray(cluster.start + np.sort(important))
 
 
 # --- helpers ---------------------------------------------------------------------------------------------------------
