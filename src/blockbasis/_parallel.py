@@ -32,9 +32,21 @@ def check_n_jobs(n_jobs: int | None, *, caller: str) -> int:
     return int(effective_n_jobs(n_jobs))
 
 
-def map_threads(function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], n_jobs: int) -> list[T]:
-    """``[function(*task) for task in tasks]``, in order, over ``n_jobs`` threads."""
+def map_threads(
+    function: Callable[..., T],
+    tasks: Iterable[tuple[Any, ...]],
+    n_jobs: int,
+    done: Callable[[], None] | None = None,
+) -> list[T]:
+    """``[function(*task) for task in tasks]``, in order, over ``n_jobs`` threads; ``done`` is called after each."""
+
+    def call(*task: Any) -> T:
+        result = function(*task)
+        if done is not None:
+            done()
+        return result
+
     if n_jobs == 1:
-        return [function(*task) for task in tasks]
+        return [call(*task) for task in tasks]
     # NumPy and LAPACK release the interpreter's lock, and threads share the points without a copy.
-    return list(Parallel(n_jobs=n_jobs, prefer="threads")(delayed(function)(*task) for task in tasks))
+    return list(Parallel(n_jobs=n_jobs, prefer="threads")(delayed(call)(*task) for task in tasks))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
 from collections.abc import Collection
 from typing import Any
 
@@ -140,3 +141,34 @@ def check_rng(rng: Seed, *, name: str, caller: str) -> np.random.Generator:
     if rng is None or isinstance(rng, np.random.Generator):
         return np.random.default_rng(rng)
     return np.random.default_rng(check_integer(rng, name=name, caller=caller, low=0))
+
+
+def check_non_negative(value: Any, *, name: str, caller: str) -> float:
+    """A finite number of at least zero."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        raise TypeError(_message(name, caller, "a number of at least 0", value))
+    number = float(value)
+    if not (math.isfinite(number) and number >= 0):
+        raise ValueError(_message(name, caller, "a finite number of at least 0", value))
+    return number
+
+
+_UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+def check_memory(memory: Any, itemsize: int, n_points: int, *, name: str, caller: str) -> int:
+    """A budget in floats, from a number of floats or a size such as "512MB"."""
+    must = 'a number of floats, or a size such as "512MB"'
+    if isinstance(memory, str):
+        match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([A-Za-z]+)\s*", memory)
+        if match is None or match[2].upper() not in _UNITS:
+            raise ValueError(_message(name, caller, must, memory))
+        floats = int(float(match[1]) * _UNITS[match[2].upper()]) // itemsize
+    else:
+        floats = check_integer(memory, name=name, caller=caller, low=1)
+    if floats < 3 * n_points:
+        raise ValueError(
+            f"The '{name}' parameter of {caller} must be at least 3 floats for each of the {n_points} points. "
+            f"Got {memory!r}, which is {floats} floats, instead."
+        )
+    return floats

@@ -7,7 +7,8 @@ Besides U_i a basis carries what the later stages need of the cluster: the rows 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,6 +19,10 @@ from blockbasis.sampling import Skeleton, important_columns, tiles
 
 SVD_ITERATIONS = 2
 OVERSAMPLING = 10
+#: A random range that would be more than one such part of the space gains nothing over the whole space.
+_DIRECT = 3
+#: More columns than this for each row are first brought to a triangle with the same left singular vectors.
+_COMPRESS = 4
 
 #: Rows per unit of rank that determine coordinates: in the inner matrix, and while the diagonal settles.
 INNER_ROWS_PER_RANK = 8
@@ -47,6 +52,32 @@ class Extension:
 
 
 @dataclass(frozen=True)
+class Spectrum:
+    """Energy of the columns that a basis was taken from, the diagonal part left out.
+
+    Parameters
+    ----------
+    values : ndarray of shape (w,)
+        Leading squared singular values, descending; a few more than the basis has vectors.
+    tail : float
+        Sum of the squared singular values that are not among ``values``.
+    own_share : float
+        Share of the cluster's own columns in the energy of the last directions.
+    norm : float
+        Squared Frobenius norm of the row-submatrix, the diagonal part included.
+    """
+
+    values: FloatArray
+    tail: float
+    own_share: float
+    norm: float
+
+
+#: How many of a basis's vectors to keep, given its spectrum.
+Keep: TypeAlias = Callable[[Spectrum], int]
+
+
+@dataclass(frozen=True)
 class ClusterBasis:
     """Basis of one cluster's row-submatrix.
 
@@ -63,6 +94,8 @@ class ClusterBasis:
     diagonal : ndarray of shape (n_i,)
         What K has on the diagonal over U_i C_ii U_iᵀ; zero where no diagonal part is kept.
     extension : Extension or None
+    spectrum : Spectrum or None
+        Known where the basis came from sampled columns of a symmetric matrix.
     """
 
     vectors: FloatArray
@@ -71,6 +104,7 @@ class ClusterBasis:
     core: FloatArray
     diagonal: FloatArray
     extension: Extension | None
+    spectrum: Spectrum | None = None
 
 
 @dataclass(frozen=True)
@@ -149,7 +183,7 @@ def _random_range(
     M: FloatArray, width: int, rng: np.random.Generator, iterations: int, start: FloatArray | None = None
 ) -> FloatArray:
     """Orthonormal columns that span the leading left directions of M; ``start`` is a guess of them."""
-    if min(M.shape) <= width:
+    if min(M.shape) <= _DIRECT * width:
         return _orth(M) if M.shape[1] <= M.shape[0] else np.eye(M.shape[0], dtype=M.dtype)
     if start is None:
         start = _orth(M @ rng.standard_normal((M.shape[1], width), dtype=M.dtype.type))
@@ -158,10 +192,10 @@ def _random_range(
     return start
 
 
-def _left_singular_vectors(M: FloatArray, Q: FloatArray) -> FloatArray:
-    """Left singular vectors of Q Qᵀ M: the last step of Algorithm 4, without the right ones."""
-    R = _triangle(M.T @ Q)
-    return np.asarray(Q @ np.linalg.svd(R.T)[0])
+def _left_singular(M: FloatArray, Q: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Left singular vectors and values of Q Qᵀ M: the last step of Algorithm 4, without the right vectors."""
+    small, s, _ = np.linalg.svd(_triangle(M.T @ Q).T)
+    return Q @ small, s
 
 
 def _orth(M: FloatArray) -> FloatArray:
@@ -189,7 +223,7 @@ class _Columns:
 
 def _gather(matrix: KernelMatrix, cluster: slice, skeleton: Skeleton) -> _Columns:
     height = cluster.stop - cluster.start
-    if skeleton.columns.shape[0] > max(3 * height, 4096):
+    if skeleton.columns.shape[0] > _COMPRESS * height:
         return _compressed_columns(matrix, cluster, skeleton)
     values = matrix.block(cluster, skeleton.columns)
     scales = skeleton.scales.astype(values.dtype)
@@ -198,17 +232,17 @@ def _gather(matrix: KernelMatrix, cluster: slice, skeleton: Skeleton) -> _Column
 
 
 def _compressed_columns(matrix: KernelMatrix, cluster: slice, skeleton: Skeleton) -> _Columns:
-    """Own columns as they are, all others as a triangle with the same left singular vectors: bounded memory."""
+    """All own columns as they are, the others as a triangle with the same left singular vectors: bounded memory."""
     height = cluster.stop - cluster.start
-    inside = (skeleton.columns >= cluster.start) & (skeleton.columns < cluster.stop)
-    inside &= matrix.symmetric
-    own, others = skeleton.columns[inside], skeleton.columns[~inside]
+    own = np.arange(cluster.start, cluster.stop) if matrix.symmetric else np.empty(0, dtype=np.intp)
+    outside = ~np.isin(skeleton.columns, own)
+    others, scales = skeleton.columns[outside], skeleton.scales[outside].astype(matrix.dtype)
     triangle = np.empty((0, height), dtype=matrix.dtype)
     for tile in tiles(others.shape[0], height):
-        rows = matrix.block(cluster, others[tile]) * skeleton.scales[~inside][tile].astype(matrix.dtype)
+        rows = matrix.block(cluster, others[tile]) * scales[tile]
         triangle = _triangle(np.concatenate((triangle, rows.T)))
-    scales = skeleton.scales[inside].astype(matrix.dtype)
-    return _Columns(np.concatenate((matrix.block(cluster, own) * scales, triangle.T), axis=1), scales, own)
+    values = np.concatenate((matrix.block(cluster, own), triangle.T), axis=1) if own.size else triangle.T
+    return _Columns(values, np.ones(own.shape[0], dtype=matrix.dtype), own)
 
 
 # --- bases -----------------------------------------------------------------------------------------------------------
@@ -239,37 +273,83 @@ def paper_basis(
 
 
 def sampled_basis(
-    matrix: KernelMatrix, cluster: slice, skeleton: Skeleton, rank: int, rng: np.random.Generator
+    matrix: KernelMatrix,
+    cluster: slice,
+    skeleton: Skeleton,
+    rank: int,
+    rng: np.random.Generator,
+    keep: Keep | None = None,
 ) -> ClusterBasis:
     """Leading left singular vectors of the sampled columns, each point's own residual spike left out.
 
     Blocks of low rank cannot hold the diagonal of a kernel of small bandwidth, and a sampled column must not steer the
     basis by the one entry in which its point meets itself. So basis and diagonal settle in turn: a basis from the
-    columns, what its block leaves on the diagonal, the columns less that, the next basis.
+    columns, what its block leaves on the diagonal, the columns less that, the next basis. ``keep`` may then ask for
+    fewer vectors, once it has seen the spectrum.
     """
-    columns = _gather(matrix, cluster, skeleton)
     if not matrix.symmetric:
-        U = randomized_svd(columns.values, rank, rng)[0]
+        U = randomized_svd(_gather(matrix, cluster, skeleton).values, rank, rng)[0]
         rows = determining_rows(U, INNER_ROWS_PER_RANK * rank, rng)
         return ClusterBasis(U, rows, interpolate(U, rows), np.empty((0, 0)), np.zeros(U.shape[0]), None)
+    columns, vectors, diagonal, spectrum = _settled(matrix, cluster, skeleton, rank, rng)
+    U = vectors[:, : rank if keep is None else min(rank, keep(spectrum))]
+    basis = _with_rows(
+        matrix, cluster, U, diagonal, lambda rows: _sampled_extension(matrix, columns, U, rows, rng), rng
+    )
+    return replace(basis, spectrum=spectrum)
+
+
+def sampled_spectrum(
+    matrix: KernelMatrix, cluster: slice, skeleton: Skeleton, rank: int, rng: np.random.Generator
+) -> Spectrum:
+    """Spectrum of the basis that `sampled_basis` would return, without the rest of it."""
+    return _settled(matrix, cluster, skeleton, rank, rng)[-1]
+
+
+def _settled(
+    matrix: KernelMatrix, cluster: slice, skeleton: Skeleton, rank: int, rng: np.random.Generator
+) -> tuple[_Columns, FloatArray, FloatArray, Spectrum]:
+    """Columns, their leading left singular vectors without the diagonal part, that part, and the spectrum."""
+    columns = _gather(matrix, cluster, skeleton)
     own = coincidences(cluster, columns.points)
     own_values, own_scales = columns.values[own].copy(), columns.scales[own[1]]
     diagonal = np.zeros(cluster.stop - cluster.start)
     wide = None
     for _ in range(DIAGONAL_ROUNDS):
         wide = _random_range(columns.values, rank + OVERSAMPLING, rng, 1, wide)
-        U = _left_singular_vectors(columns.values, wide)[:, :rank]
+        U = _left_singular(columns.values, wide)[0][:, :rank]
         rows = determining_rows(U, _SETTLING_ROWS_PER_RANK * rank, rng)
         _, diagonal = _core_and_diagonal(matrix, cluster, U, rows, interpolate(U, rows), diagonal)
         columns.values[own] = own_values - diagonal[own[0]] * own_scales
     wide = _random_range(columns.values, rank + OVERSAMPLING, rng, 1, wide)
-    U = _left_singular_vectors(columns.values, wide)[:, :rank]
+    vectors, s = _left_singular(columns.values, wide)
+    leading, energies = vectors[:, : rank + OVERSAMPLING], s[: rank + OVERSAMPLING].astype(np.float64) ** 2
+    tail = max(_energy(columns.values) - float(energies.sum()), 0.0)
+    own_share = _own_share(columns, leading, energies, cluster)
     columns.values[own] = own_values
-    return _with_rows(matrix, cluster, U, diagonal, lambda rows: _sampled_extension(matrix, columns, U, rows, rng), rng)
+    return columns, vectors, diagonal, Spectrum(energies, tail, own_share, _energy(columns.values))
+
+
+def _energy(M: FloatArray) -> float:
+    return float(np.einsum("ij,ij->", M, M, dtype=np.float64))
+
+
+def _own_share(columns: _Columns, vectors: FloatArray, energies: FloatArray, cluster: slice) -> float:
+    """Share of the cluster's own columns in the energy along the last directions."""
+    last = slice(-OVERSAMPLING, None)
+    own = coincidences(cluster, columns.points)[1]
+    seen = _energy(columns.values[:, own].T @ vectors[:, last])
+    total = float(energies[last].sum())
+    return min(seen / total, 1.0) if total > 0 else 1.0
 
 
 def skeleton_basis(
-    matrix: KernelMatrix, cluster: slice, skeleton: Skeleton, rank: int, rng: np.random.Generator
+    matrix: KernelMatrix,
+    cluster: slice,
+    skeleton: Skeleton,
+    rank: int,
+    rng: np.random.Generator,
+    keep: Keep | None = None,
 ) -> ClusterBasis:
     """Orthonormal combinations of a few kernel columns, so that the extension to new points is exact.
 
@@ -290,11 +370,15 @@ def skeleton_basis(
     if pivots.size:
         seen = np.concatenate((seen, matrix.block(cluster.start + pivots, skeleton.columns) * scales))
     coordinates = interpolate(Q, np.concatenate((drawn, pivots))) @ seen.astype(np.float64)
-    R = _triangle(coordinates.T)
-    rotation = np.linalg.svd(R.T)[0][:, : min(rank, Q.shape[1])]
-    U = Q @ rotation.astype(Q.dtype)
-    extension = Extension(extension.points, extension.coefficients @ rotation.astype(Q.dtype))
-    return _with_rows(matrix, cluster, U, np.zeros(height), lambda rows: extension, rng)
+    small, s, _ = np.linalg.svd(_triangle(coordinates.T).T)
+    norm = _energy(seen[: len(drawn)]) * height / len(drawn)
+    spectrum = Spectrum(s**2, max(norm - float((s**2).sum()), 0.0), 0.0, norm)
+    rank = min(rank if keep is None else min(rank, keep(spectrum)), Q.shape[1])
+    rotation = small[:, :rank].astype(Q.dtype)
+    extension = Extension(extension.points, extension.coefficients @ rotation)
+    return replace(
+        _with_rows(matrix, cluster, Q @ rotation, np.zeros(height), lambda rows: extension, rng), spectrum=spectrum
+    )
 
 
 def _with_rows(

@@ -1,61 +1,51 @@
-"""Algorithm 5 of the paper as a pipeline: points -> partition -> columns -> bases -> inner matrix -> operator."""
+"""The front door: checked arguments into a factorization."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from blockbasis import sampling as sample
-from blockbasis._parallel import check_n_jobs, map_threads, single_threaded
-from blockbasis._typing import FloatArray, IntArray, Seed
+from blockbasis._parallel import check_n_jobs, single_threaded
+from blockbasis._typing import FloatArray, Seed
 from blockbasis._validation import (
     check_choice,
     check_dtype,
     check_flag,
     check_fraction,
     check_integer,
+    check_memory,
+    check_non_negative,
     check_points,
     check_ranks,
     check_rng,
 )
-from blockbasis.basis import BlockDiagonal, ClusterBasis, full_basis, paper_basis, sampled_basis, skeleton_basis
-from blockbasis.inner import InnerMatrix, cross_inner, nearest_semidefinite, symmetric_inner
+from blockbasis.basis import BlockDiagonal
+from blockbasis.construction import ALGORITHMS, BASES, INNERS, SAMPLINGS, Method, assemble, make_bases, make_inner
+from blockbasis.inner import cross_inner
 from blockbasis.kernels import CallableKernel, Kernel, as_kernel
 from blockbasis.matrix import KernelMatrix
-from blockbasis.operator import BlockBasis, CrossBlockBasis, Entries, held_diagonal
+from blockbasis.operator import BlockBasis, CrossBlockBasis, Entries
 from blockbasis.partition import Partition, make_partition
+from blockbasis.tuning import Goal, Plan, build_to_goal, default_clusters, make_plan
 
-ALGORITHMS = ("default", "paper")
-SAMPLINGS = ("energy", "randomized", "pooled", "uniform", "leverage", "exact", "diagonal-block")
-BASES = ("svd", "skeleton")
-INNERS = ("sampled", "exact")
+DEFAULT_TOL = 1e-3
 
 #: Points on which a user's kernel function is asked whether it is symmetric.
 _SYMMETRY_SAMPLE = 64
-
-
-@dataclass(frozen=True)
-class _Method:
-    """The choices of one construction, checked."""
-
-    paper: bool
-    sampling: str
-    basis: str
-    inner: str
-    diagonal: bool
-    cutoff: float | None
 
 
 def factorize(
     X: Any,
     kernel: Any,
     *,
+    tol: float | None = None,
+    memory: int | str | None = None,
+    ridge: float = 0.0,
     n_clusters: int | None = None,
     rank: Any = None,
+    plan: Plan | None = None,
     partition: Any = "kmeans",
     algorithm: str = "default",
     sampling: str | None = None,
@@ -75,54 +65,30 @@ def factorize(
     method = _check_method(algorithm, sampling, basis, inner, diagonal, cutoff, caller)
     n_jobs = check_n_jobs(n_jobs, caller=caller)
     root = check_rng(rng, name="rng", caller=caller)
-    k = (
-        X.shape[0]
-        if not isinstance(partition, str)
-        else check_integer(n_clusters, name="n_clusters", caller=caller, low=1, high=X.shape[0])
-    )
+    goal = _check_goal(tol, memory, ridge, rank, X, caller)
+    if n_clusters is not None:
+        n_clusters = check_integer(n_clusters, name="n_clusters", caller=caller, low=1, high=X.shape[0])
+    of_partition, of_bases, of_inner, of_plan = root.spawn(4)
+
+    def partition_of(k: int, stream: np.random.Generator) -> Partition:
+        return make_partition(X, k, partition, stream, caller=caller)
+
     with single_threaded():
-        of_partition, of_bases, of_inner = root.spawn(3)
         _check_symmetric(kernel, X, of_partition)
-        parts = make_partition(X, k, partition, of_partition, caller=caller)
+        if goal is not None:
+            if plan is None:
+                if not isinstance(partition, str):
+                    n_clusters = 1
+                plan = make_plan(X, kernel, goal, method, partition_of, n_clusters, of_plan, n_jobs)
+            return build_to_goal(KernelMatrix(kernel, X[plan.partition.order]), plan, method, of_bases, n_jobs)
+        parts = partition_of(n_clusters or default_clusters(X.shape[0]), of_partition)
         ranks = check_ranks(rank, parts.n_clusters, name="rank", caller=caller)
         matrix = KernelMatrix(kernel, X[parts.order])
         bases = make_bases(matrix, parts, parts, ranks, method, of_bases, n_jobs)
-        return assemble(matrix, parts, bases, method, of_inner, n_jobs)
-
-
-def assemble(
-    matrix: KernelMatrix,
-    partition: Partition,
-    bases: Sequence[ClusterBasis],
-    method: _Method,
-    rng: np.random.Generator,
-    n_jobs: int,
-) -> BlockBasis:
-    """The operator from its bases: second half of Algorithm 5."""
-    for_bases = matrix.entries
-    inner, cut = symmetric_inner(
-        matrix,
-        partition,
-        bases,
-        method="pairwise" if method.paper and method.inner == "sampled" else method.inner,
-        diagonal=method.diagonal,
-        cutoff=method.cutoff,
-        streams=rng.spawn(partition.n_clusters),
-        n_jobs=n_jobs,
-    )
-    if not method.paper and (cut is None or cut.dropped == 0):
-        inner = nearest_semidefinite(inner)
-    U = BlockDiagonal(partition, tuple(basis.vectors for basis in bases))
-    part = _diagonal_part(matrix, U, inner) if method.diagonal else None
-    return BlockBasis(
-        kernel=matrix.kernel,
-        basis=U,
-        inner=_cast(inner, matrix.dtype),
-        diagonal_part=part,
-        extensions=tuple(basis.extension for basis in bases if basis.extension is not None),
-        entries=Entries(for_bases, matrix.entries - for_bases),
-        cutoff=cut,
-    )
+        for_bases = matrix.entries
+        C, cut = make_inner(matrix, parts, bases, method, of_inner, n_jobs)
+        entries = Entries(for_bases, matrix.entries - for_bases)
+        return assemble(matrix, parts, bases, C, cut, method, entries)
 
 
 def factorize_cross(
@@ -163,92 +129,31 @@ def factorize_cross(
         left = make_bases(matrix, rows, columns, row_ranks, method, streams[2], n_jobs)
         right = make_bases(matrix.T, columns, rows, column_ranks, method, streams[3], n_jobs)
         for_bases = matrix.entries
-        C = cross_inner(
-            matrix,
-            rows,
-            columns,
-            left,
-            right,
-            method="pairwise" if method.paper and method.inner == "sampled" else method.inner,
-            streams=streams[4].spawn(rows.n_clusters),
-            n_jobs=n_jobs,
-        )
-    U = BlockDiagonal(rows, tuple(basis.vectors for basis in left))
-    V = BlockDiagonal(columns, tuple(basis.vectors for basis in right))
-    return CrossBlockBasis(U, _cast(C, chosen), V, Entries(for_bases, matrix.entries - for_bases))
-
-
-# --- stages ----------------------------------------------------------------------------------------------------------
-
-
-def make_bases(
-    matrix: KernelMatrix,
-    partition: Partition,
-    columns: Partition,
-    ranks: IntArray,
-    method: _Method,
-    rng: np.random.Generator,
-    n_jobs: int,
-) -> list[ClusterBasis]:
-    """One basis for each row cluster, from columns sampled for it: first half of Algorithm 5."""
-    streams = rng.spawn(partition.n_clusters)
-    pool = _pool(matrix, columns, ranks, rng, n_jobs) if method.sampling == "pooled" else None
-
-    def one(i: int) -> ClusterBasis:
-        cluster, rank = partition.cluster(i), int(ranks[i])
-        if rank >= cluster.stop - cluster.start:
-            return full_basis(matrix, cluster)
-        skeleton = _skeleton(matrix, cluster, columns, rank, method.sampling, pool, streams[i])
-        build = paper_basis if method.paper else skeleton_basis if method.basis == "skeleton" else sampled_basis
-        return build(matrix, cluster, skeleton, rank, streams[i])
-
-    return map_threads(one, [(i,) for i in range(partition.n_clusters)], n_jobs)
-
-
-def _pool(matrix: KernelMatrix, columns: Partition, ranks: IntArray, rng: np.random.Generator, n_jobs: int) -> IntArray:
-    """Candidates of Algorithm 3: important points of every column cluster."""
-    rank = int(ranks.max())
-    tasks = [(matrix.T, columns.cluster(j), rank, child) for j, child in enumerate(rng.spawn(columns.n_clusters))]
-    return np.concatenate(map_threads(sample.pool_of_cluster, tasks, n_jobs))
-
-
-def _skeleton(
-    matrix: KernelMatrix,
-    cluster: slice,
-    columns: Partition,
-    rank: int,
-    sampling: str,
-    pool: IntArray | None,
-    rng: np.random.Generator,
-) -> sample.Skeleton:
-    if sampling == "energy":
-        return sample.energy_sampling(matrix, cluster, columns, sample.ENERGY_COLUMNS_PER_RANK * rank, rng)
-    if sampling == "uniform":
-        return sample.uniform_sampling(matrix, sample.PLAIN_COLUMNS_PER_RANK * rank, rng)
-    if sampling == "leverage":
-        return sample.leverage_sampling(matrix, cluster, rank, sample.PLAIN_COLUMNS_PER_RANK * rank, rng)
-    if sampling == "exact":
-        return sample.every_column(matrix)
-    if sampling == "diagonal-block":
-        return sample.own_columns(cluster)
-    return sample.randomized_sampling(matrix, cluster, rank, rng, candidates=pool)
-
-
-def _diagonal_part(matrix: KernelMatrix, U: BlockDiagonal, inner: InnerMatrix) -> FloatArray:
-    """D: what U C Uᵀ leaves of the diagonal of K, never negative, in the caller's order."""
-    partition = U.partition
-    exact = np.concatenate([matrix.diagonal(partition.cluster(i)) for i in range(partition.n_clusters)])
-    part = np.empty(partition.n_points, dtype=matrix.dtype)
-    part[partition.order] = np.maximum(exact - held_diagonal(U, inner), 0)
-    return part
-
-
-def _cast(inner: InnerMatrix, dtype: np.dtype[Any]) -> InnerMatrix:
-    panels = tuple(panel.astype(dtype, copy=False) for panel in inner.panels)
-    return InnerMatrix(inner.row_offsets, inner.column_offsets, inner.kept, panels, inner.symmetric)
+        of_inner = streams[4].spawn(rows.n_clusters)
+        C = cross_inner(matrix, rows, columns, left, right, method=method.blocks, streams=of_inner, n_jobs=n_jobs)
+    U = BlockDiagonal(rows, tuple(np.ascontiguousarray(basis.vectors) for basis in left))
+    V = BlockDiagonal(columns, tuple(np.ascontiguousarray(basis.vectors) for basis in right))
+    return CrossBlockBasis(U, C.astype(chosen), V, Entries(for_bases, matrix.entries - for_bases))
 
 
 # --- checks ----------------------------------------------------------------------------------------------------------
+
+
+def _check_goal(
+    tol: float | None, memory: int | str | None, ridge: float, rank: Any, X: FloatArray, caller: str
+) -> Goal | None:
+    """What was asked for: a goal, or None when the ranks are given."""
+    ridge = check_non_negative(ridge, name="ridge", caller=caller)
+    given = [name for name, value in (("tol", tol), ("memory", memory), ("rank", rank)) if value is not None]
+    if len(given) > 1:
+        raise ValueError(
+            f"Give one of 'tol', 'memory' and 'rank' to {caller}: each of them fixes the ranks. Got {given}."
+        )
+    if rank is not None:
+        return None
+    if memory is not None:
+        return Goal(None, check_memory(memory, X.itemsize, X.shape[0], name="memory", caller=caller), ridge)
+    return Goal(DEFAULT_TOL if tol is None else check_fraction(tol, name="tol", caller=caller), None, ridge)
 
 
 def _check_method(
@@ -259,14 +164,14 @@ def _check_method(
     diagonal: bool | None,
     cutoff: float | None,
     caller: str,
-) -> _Method:
+) -> Method:
     paper = check_choice(algorithm, ALGORITHMS, name="algorithm", caller=caller) == "paper"
     chosen = ("randomized" if paper else "energy") if sampling is None else sampling
     carried = not paper if diagonal is None else check_flag(diagonal, name="diagonal", caller=caller)
     if paper and (carried or basis != "svd"):
         wrong = "diagonal=True" if carried else f"basis={basis!r}"
         raise ValueError(f"{wrong} contradicts algorithm='paper', which has no diagonal part and SVD bases.")
-    return _Method(
+    return Method(
         paper,
         check_choice(chosen, SAMPLINGS, name="sampling", caller=caller),
         check_choice(basis, BASES, name="basis", caller=caller),

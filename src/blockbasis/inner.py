@@ -7,10 +7,11 @@ only j >= i are kept, each off-diagonal block once, and a product uses it twice.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 from scipy import linalg
 
 from blockbasis._parallel import map_threads
@@ -102,6 +103,9 @@ class InnerMatrix:
             return np.zeros((height, width), dtype=self.panels[i].dtype)
         start = int(np.diff(self.column_offsets)[self.kept[i][:position]].sum())
         return self.panels[i][:, start : start + width]
+
+    def astype(self, dtype: npt.DTypeLike) -> InnerMatrix:
+        return replace(self, panels=tuple(panel.astype(dtype, copy=False) for panel in self.panels))
 
     def todense(self) -> FloatArray:
         dense = np.zeros(self.shape, dtype=self.panels[0].dtype)
@@ -233,6 +237,7 @@ def symmetric_inner(
     cutoff: float | None,
     streams: Sequence[np.random.Generator],
     n_jobs: int,
+    done: Callable[[], None] | None = None,
 ) -> tuple[InnerMatrix, Cutoff | None]:
     """Inner matrix of a symmetric factorization.
 
@@ -256,7 +261,7 @@ def symmetric_inner(
         wanted = np.arange(i + 1, k)[~far[i, i + 1 :]]
         return wanted, _BLOCKS[method](sides, i, wanted.tolist(), streams[i])
 
-    rows = map_threads(others, [(i,) for i in range(k)], n_jobs)
+    rows = map_threads(others, [(i,) for i in range(k)], n_jobs, done)
     rows, spent = _drop_small(rows, budget, spent)
     kept = tuple(np.concatenate(([i], wanted)).astype(np.intp) for i, (wanted, _) in enumerate(rows))
     panels = tuple(np.concatenate([own[i], *blocks], axis=1) for i, (_, blocks) in enumerate(rows))
@@ -376,4 +381,4 @@ def nearest_semidefinite(inner: InnerMatrix) -> InnerMatrix:
         np.ascontiguousarray(dense[inner.row_offsets[i] : inner.row_offsets[i + 1], inner.columns_of(i)])
         for i in range(len(inner.panels))
     )
-    return InnerMatrix(inner.row_offsets, inner.column_offsets, inner.kept, panels, inner.symmetric)
+    return replace(inner, panels=panels)

@@ -10,6 +10,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis._validation import check_points
+from blockbasis.accuracy import ErrorEstimate
 from blockbasis.basis import BlockDiagonal, Extension
 from blockbasis.inner import Cutoff, InnerMatrix
 from blockbasis.kernels import Kernel
@@ -78,6 +79,8 @@ class BlockBasis(_Product):
         Kernel entries evaluated to build it.
     cutoff : Cutoff or None
         What was cut off from C, when that was asked for.
+    error_estimate : ErrorEstimate or None
+        Relative Frobenius error, when a tolerance or a budget was asked for: from exact rows not used before.
     """
 
     kernel: Kernel | None
@@ -87,6 +90,7 @@ class BlockBasis(_Product):
     extensions: tuple[Extension, ...]
     entries: Entries
     cutoff: Cutoff | None = None
+    error_estimate: ErrorEstimate | None = None
 
     def __post_init__(self) -> None:
         n = self.partition.n_points

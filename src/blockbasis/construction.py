@@ -1,0 +1,177 @@
+"""The stages of Algorithm 5: columns and basis of every cluster, then the inner matrix, then the operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from blockbasis import sampling as sample
+from blockbasis._parallel import map_threads
+from blockbasis._typing import FloatArray, IntArray
+from blockbasis.accuracy import ErrorEstimate
+from blockbasis.basis import (
+    BlockDiagonal,
+    ClusterBasis,
+    Keep,
+    full_basis,
+    paper_basis,
+    sampled_basis,
+    skeleton_basis,
+)
+from blockbasis.inner import Cutoff, InnerMatrix, nearest_semidefinite, symmetric_inner
+from blockbasis.matrix import KernelMatrix
+from blockbasis.operator import BlockBasis, Entries, held_diagonal
+from blockbasis.partition import Partition
+
+ALGORITHMS = ("default", "paper")
+SAMPLINGS = ("energy", "randomized", "pooled", "uniform", "leverage", "exact", "diagonal-block")
+BASES = ("svd", "skeleton")
+INNERS = ("sampled", "exact")
+
+
+@dataclass(frozen=True)
+class Method:
+    """The choices of one construction, checked."""
+
+    paper: bool
+    sampling: str
+    basis: str
+    inner: str
+    diagonal: bool
+    cutoff: float | None
+
+    @property
+    def blocks(self) -> str:
+        """How the blocks of the inner matrix are computed."""
+        return "pairwise" if self.paper and self.inner == "sampled" else self.inner
+
+
+def make_bases(
+    matrix: KernelMatrix,
+    partition: Partition,
+    columns: Partition,
+    ranks: IntArray,
+    method: Method,
+    rng: np.random.Generator,
+    n_jobs: int,
+    done: Callable[[], None] | None = None,
+) -> list[ClusterBasis]:
+    """One basis for each row cluster, from columns sampled for it: first half of Algorithm 5."""
+    streams = rng.spawn(partition.n_clusters)
+    pool = _pool(matrix, columns, ranks, rng, n_jobs) if method.sampling == "pooled" else None
+
+    def one(i: int) -> ClusterBasis:
+        cluster, rank = partition.cluster(i), int(ranks[i])
+        if rank >= cluster.stop - cluster.start:
+            return full_basis(matrix, cluster)
+        return one_basis(matrix, cluster, columns, rank, method, streams[i], pool=pool)
+
+    return map_threads(one, [(i,) for i in range(partition.n_clusters)], n_jobs, done)
+
+
+def one_basis(
+    matrix: KernelMatrix,
+    cluster: slice,
+    columns: Partition,
+    rank: int,
+    method: Method,
+    rng: np.random.Generator,
+    *,
+    pool: IntArray | None = None,
+    keep: Keep | None = None,
+) -> ClusterBasis:
+    """Basis of one cluster by the method's sampling and kind of basis."""
+    skeleton = _skeleton(matrix, cluster, columns, rank, method.sampling, pool, rng)
+    if method.paper:
+        return paper_basis(matrix, cluster, skeleton, rank, rng)
+    build = skeleton_basis if method.basis == "skeleton" else sampled_basis
+    return build(matrix, cluster, skeleton, rank, rng, keep)
+
+
+def _pool(matrix: KernelMatrix, columns: Partition, ranks: IntArray, rng: np.random.Generator, n_jobs: int) -> IntArray:
+    """Candidates of Algorithm 3: important points of every column cluster."""
+    rank = int(ranks.max())
+    tasks = [(matrix.T, columns.cluster(j), rank, child) for j, child in enumerate(rng.spawn(columns.n_clusters))]
+    return np.concatenate(map_threads(sample.pool_of_cluster, tasks, n_jobs))
+
+
+def _skeleton(
+    matrix: KernelMatrix,
+    cluster: slice,
+    columns: Partition,
+    rank: int,
+    sampling: str,
+    pool: IntArray | None,
+    rng: np.random.Generator,
+) -> sample.Skeleton:
+    if sampling == "energy":
+        return sample.energy_sampling(matrix, cluster, columns, sample.ENERGY_COLUMNS_PER_RANK * rank, rng)
+    if sampling == "uniform":
+        return sample.uniform_sampling(matrix, sample.PLAIN_COLUMNS_PER_RANK * rank, rng)
+    if sampling == "leverage":
+        return sample.leverage_sampling(matrix, cluster, rank, sample.PLAIN_COLUMNS_PER_RANK * rank, rng)
+    if sampling == "exact":
+        return sample.every_column(matrix)
+    if sampling == "diagonal-block":
+        return sample.own_columns(cluster)
+    return sample.randomized_sampling(matrix, cluster, rank, rng, candidates=pool)
+
+
+def make_inner(
+    matrix: KernelMatrix,
+    partition: Partition,
+    bases: Sequence[ClusterBasis],
+    method: Method,
+    rng: np.random.Generator,
+    n_jobs: int,
+    done: Callable[[], None] | None = None,
+) -> tuple[InnerMatrix, Cutoff | None]:
+    """Inner matrix of the bases: second half of Algorithm 5."""
+    return symmetric_inner(
+        matrix,
+        partition,
+        bases,
+        method=method.blocks,
+        diagonal=method.diagonal,
+        cutoff=method.cutoff,
+        streams=rng.spawn(partition.n_clusters),
+        n_jobs=n_jobs,
+        done=done,
+    )
+
+
+def assemble(
+    matrix: KernelMatrix,
+    partition: Partition,
+    bases: Sequence[ClusterBasis],
+    inner: InnerMatrix,
+    cut: Cutoff | None,
+    method: Method,
+    entries: Entries,
+    error_estimate: ErrorEstimate | None = None,
+) -> BlockBasis:
+    """The operator from its parts; C is kept positive semi-definite unless blocks were cut off."""
+    if not method.paper and (cut is None or cut.dropped == 0):
+        inner = nearest_semidefinite(inner)
+    U = BlockDiagonal(partition, tuple(np.ascontiguousarray(basis.vectors) for basis in bases))
+    return BlockBasis(
+        kernel=matrix.kernel,
+        basis=U,
+        inner=inner.astype(matrix.dtype),
+        diagonal_part=_diagonal_part(matrix, U, inner) if method.diagonal else None,
+        extensions=tuple(basis.extension for basis in bases if basis.extension is not None),
+        entries=entries,
+        cutoff=cut,
+        error_estimate=error_estimate,
+    )
+
+
+def _diagonal_part(matrix: KernelMatrix, U: BlockDiagonal, inner: InnerMatrix) -> FloatArray:
+    """D: what U C Uᵀ leaves of the diagonal of K, never negative, in the caller's order."""
+    partition = U.partition
+    exact = np.concatenate([matrix.diagonal(cluster) for cluster in partition.clusters])
+    part = np.empty(partition.n_points, dtype=matrix.dtype)
+    part[partition.order] = np.maximum(exact - held_diagonal(U, inner), 0)
+    return part

@@ -1,0 +1,154 @@
+"""Ranks that compete for memory: one price for a float, one rank per cluster.
+
+One more column in cluster i costs n_i + R floats and removes its next squared singular value of error. At a given price
+every cluster takes the columns that are worth it; the price is then set so that a tolerance or a budget is met.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from blockbasis._typing import FloatArray, IntArray
+from blockbasis.basis import Spectrum
+
+#: Prices are searched over this range of their logarithm, and to this step.
+_PRICE_RANGE = 80.0
+_PRICE_STEP = 0.01
+_JUST_ABOVE = math.exp(2 * _PRICE_STEP)
+_FIXED_POINT_STEPS = 20
+
+
+@dataclass(frozen=True)
+class Market:
+    """Clusters, of which some are known by their spectrum and stand for the others.
+
+    Parameters
+    ----------
+    n_points, n_clusters : int
+        Of the whole partition.
+    sizes : ndarray of shape (m,)
+        Points of each known cluster.
+    spectra : sequence of m Spectrum
+    diagonal : bool
+        Whether the n floats of a diagonal part are stored too.
+    """
+
+    n_points: int
+    n_clusters: int
+    sizes: IntArray
+    spectra: Sequence[Spectrum]
+    diagonal: bool
+
+    @property
+    def weight(self) -> float:
+        """How many points each known point stands for."""
+        return self.n_points / float(self.sizes.sum())
+
+    @property
+    def norm(self) -> float:
+        """Squared Frobenius norm of the kernel matrix, estimated."""
+        return self.weight * sum(spectrum.norm for spectrum in self.spectra)
+
+    def ranks(self, price: float) -> IntArray:
+        """Rank of each known cluster at ``price`` per float."""
+        return self.at_total(price, self._settled_total(price))
+
+    def at_total(self, price: float, total: float) -> IntArray:
+        """Rank of each known cluster at ``price``, when all ranks together are ``total``."""
+        return np.array(
+            [
+                worthwhile(spectrum, price * (size + total))
+                for size, spectrum in zip(self.sizes, self.spectra, strict=True)
+            ]
+        )
+
+    def total(self, ranks: IntArray) -> float:
+        """Sum of all clusters' ranks, estimated from the known ones."""
+        return float(ranks.mean()) * self.n_clusters
+
+    def stored(self, ranks: IntArray) -> float:
+        """Floats stored by the whole factorization."""
+        total = self.total(ranks)
+        bases = self.weight * float(self.sizes @ ranks)
+        return bases + total * (total + 1) / 2 + (self.n_points if self.diagonal else 0)
+
+    def error(self, ranks: IntArray) -> float:
+        """Squared Frobenius error of the whole factorization, predicted."""
+        return self.weight * sum(residual(s, int(r)) for s, r in zip(self.spectra, ranks, strict=True))
+
+    def price_within(self, enough: Callable[[IntArray], bool]) -> float | None:
+        """The highest price whose ranks are ``enough``; None when all directions together are not."""
+        return _highest(lambda price: enough(self.ranks(price)), self._highest_price())
+
+    def affordable(self, budget: int) -> IntArray:
+        """Ranks that hold most energy within ``budget`` stored floats: first by price, then vector by vector."""
+        over = _highest(lambda price: self.stored(self.ranks(price)) > budget, self._highest_price())
+        ranks = self.ranks(0.0 if over is None else over * _JUST_ABOVE)
+        return self._filled(ranks, budget)
+
+    def _filled(self, ranks: IntArray, budget: int) -> IntArray:
+        gains = [both_sides(s) * s.values for s in self.spectra]
+        blocked = np.zeros(len(ranks), dtype=bool)
+        while not blocked.all():
+            total = self.total(ranks)
+            worth = [
+                g[r] / (n + total) if r < len(g) else 0.0 for g, r, n in zip(gains, ranks, self.sizes, strict=True)
+            ]
+            best = int(np.argmax(np.where(blocked, -1.0, worth)))
+            more = ranks.copy()
+            more[best] += 1
+            if worth[best] > 0 and self.stored(more) <= budget:
+                ranks = more
+            else:
+                blocked[best] = True
+        return ranks
+
+    def _highest_price(self) -> float:
+        """A price at which every cluster keeps its one vector only."""
+        return 2 * max(float(s.values[0]) * both_sides(s) for s in self.spectra) / float(self.sizes.min())
+
+    def _settled_total(self, price: float) -> float:
+        """R such that the ranks chosen against it add up to it."""
+        low, high = 0.0, self.total(np.array([len(s.values) for s in self.spectra]))
+        for _ in range(_FIXED_POINT_STEPS):
+            middle = (low + high) / 2
+            if self.total(self.at_total(price, middle)) > middle:
+                low = middle
+            else:
+                high = middle
+        return high
+
+
+def both_sides(spectrum: Spectrum) -> float:
+    """How often a lost direction counts: as row and as column, the cluster's own block but once."""
+    return 2 - spectrum.own_share
+
+
+def worthwhile(spectrum: Spectrum, cost: float) -> int:
+    """Leading directions that remove more error than ``cost``; at least one."""
+    gains: FloatArray = both_sides(spectrum) * spectrum.values
+    return max(1, int(np.count_nonzero(gains >= cost)))
+
+
+def residual(spectrum: Spectrum, rank: int) -> float:
+    """Squared error that a cluster leaves at ``rank``."""
+    return both_sides(spectrum) * (spectrum.tail + float(spectrum.values[rank:].sum()))
+
+
+def _highest(holds: Callable[[float], bool], top: float) -> float | None:
+    """The highest price, to one per cent, at which ``holds``: true of all lower ones. None when of none."""
+    if not holds(0.0):
+        return None
+    if top <= 0 or holds(top):
+        return top
+    low, high = math.log(top) - _PRICE_RANGE, math.log(top)
+    if not holds(math.exp(low)):
+        return 0.0
+    while high - low > _PRICE_STEP:
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(math.exp(middle)) else (low, middle)
+    return math.exp(low)

@@ -1,0 +1,194 @@
+"""A factorization checked against kernel entries it has not used, and cut to what its tolerance or budget needs.
+
+The bases are nested and C is a small matrix, so the error of every choice of smaller ranks follows from the same few
+exact rows: k - c Uᵀ has the squared norm |k|² - 2 k U cᵀ + |c|², and k U is computed once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from blockbasis._parallel import map_threads
+from blockbasis._typing import FloatArray, IntArray
+from blockbasis.accuracy import ErrorEstimate
+from blockbasis.basis import ClusterBasis, Extension, Spectrum
+from blockbasis.inner import InnerMatrix
+from blockbasis.matrix import KernelMatrix
+from blockbasis.partition import Partition
+from blockbasis.ranks import Market
+
+_CHECK_SHARE = 0.1
+_CHECK_ROWS = (256, 1024)
+_ROWS_PER_CLUSTER = 2
+
+
+@dataclass(frozen=True)
+class CheckRows:
+    """Exact rows of one cluster against every basis.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (m,)
+        Counted inside the cluster.
+    weight : float
+        Rows that each of them stands for.
+    norms : ndarray of shape (m,)
+        Squared norm of each exact row.
+    own : ndarray of shape (m,)
+        k(x, x).
+    projections : ndarray of shape (m, R)
+        Exact rows times U.
+    """
+
+    rows: IntArray
+    weight: float
+    norms: FloatArray
+    own: FloatArray
+    projections: FloatArray
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Squared error and squared norm of the whole matrix, from check rows."""
+
+    error: float
+    error_stderr: float
+    norm: float
+    per_cluster: FloatArray
+
+    def upper(self, deviations: float) -> float:
+        """A squared error that the true one stays below."""
+        return self.error + deviations * self.error_stderr
+
+    def relative(self, norm: float | None = None) -> ErrorEstimate:
+        """Relative error with its standard error; against ``norm`` (squared) when given."""
+        norm = self.norm if norm is None else norm
+        if norm == 0:
+            return ErrorEstimate(0.0, 0.0, False)
+        value = math.sqrt(max(self.error, 0.0) / norm)
+        return ErrorEstimate(value, self.error_stderr / (2 * value * norm) if value else 0.0, False)
+
+
+def draw_check_rows(
+    matrix: KernelMatrix,
+    partition: Partition,
+    bases: Sequence[ClusterBasis],
+    rng: np.random.Generator,
+    n_jobs: int,
+) -> list[CheckRows]:
+    """Exact rows from every cluster: half of them where points are, half where error is expected."""
+    n = partition.n_points
+    wanted = min(n, int(np.clip(_CHECK_SHARE * n, *_CHECK_ROWS)))
+    expected = np.sqrt([size * _expected_error(basis) for size, basis in zip(partition.sizes, bases, strict=True)])
+    share = partition.sizes / n / 2 + (expected / expected.sum() / 2 if expected.sum() > 0 else partition.sizes / n / 2)
+    counts = np.minimum(np.maximum(np.rint(wanted * share).astype(int), _ROWS_PER_CLUSTER), partition.sizes)
+
+    def one(i: int, stream: np.random.Generator) -> CheckRows:
+        size, count = int(partition.sizes[i]), int(counts[i])
+        rows = np.sort(stream.choice(size, count, replace=False))
+        at = partition.cluster(i).start + rows
+        norms = np.zeros(count)
+        pieces = []
+        for j, basis in enumerate(bases):
+            block = matrix.block(at, partition.cluster(j))
+            norms += np.einsum("ij,ij->i", block, block, dtype=np.float64)
+            pieces.append((block @ basis.vectors).astype(np.float64))
+        own = matrix.diagonal(partition.cluster(i))[rows].astype(np.float64)
+        return CheckRows(rows, size / count, norms, own, np.concatenate(pieces, axis=1))
+
+    return map_threads(one, list(enumerate(rng.spawn(partition.n_clusters))), n_jobs)
+
+
+def _expected_error(basis: ClusterBasis) -> float:
+    if basis.spectrum is None:
+        return 0.0
+    return basis.spectrum.tail + float(basis.spectrum.values[basis.vectors.shape[1] :].sum())
+
+
+def measure(
+    checks: Sequence[CheckRows],
+    bases: Sequence[ClusterBasis],
+    inner: FloatArray,
+    ranks: IntArray,
+    *,
+    diagonal: bool,
+) -> Measured:
+    """Error at the given ranks, none above those of the bases; ``inner`` is C as a dense array."""
+    full = np.array([basis.vectors.shape[1] for basis in bases])
+    offsets = np.concatenate(([0], np.cumsum(full)))
+    kept = np.concatenate([offset + np.arange(rank) for offset, rank in zip(offsets[:-1], ranks, strict=True)])
+    totals, variances, norms = np.zeros(len(bases)), np.zeros(len(bases)), np.zeros(len(bases))
+    for i, (check, basis, rank) in enumerate(zip(checks, bases, ranks, strict=True)):
+        u = basis.vectors[check.rows, :rank].astype(np.float64)
+        own_columns = slice(offsets[i], offsets[i] + rank)
+        row = u @ inner[own_columns][:, kept]
+        errors = check.norms - 2 * np.einsum("ij,ij->i", row, check.projections[:, kept])
+        errors += np.einsum("ij,ij->i", row, row)
+        if diagonal:  # D makes the own entry exact, unless U C Uᵀ is above it already
+            left = check.own - np.einsum("ij,ij->i", u @ inner[own_columns, own_columns], u)
+            errors -= np.maximum(left, 0) ** 2
+        errors = np.maximum(errors, 0)
+        totals[i] = check.weight * errors.sum()
+        norms[i] = check.weight * check.norms.sum()
+        if check.weight > 1 and len(errors) > 1:
+            variances[i] = check.weight**2 * len(errors) * errors.var(ddof=1) * (1 - 1 / check.weight)
+    return Measured(float(totals.sum()), math.sqrt(variances.sum()), float(norms.sum()), totals)
+
+
+# --- smaller ranks ---------------------------------------------------------------------------------------------------
+
+
+def market_of(bases: Sequence[ClusterBasis], inner: FloatArray, *, diagonal: bool) -> Market:
+    """All clusters, each basis vector valued by the energy that it holds of the matrix in C."""
+    energies = np.einsum("ij,ij->i", inner, inner)
+    edges = np.cumsum([basis.vectors.shape[1] for basis in bases])[:-1]
+    # Ranks cut from the end, so that a vector is worth at least what stands behind it.
+    descending = [np.maximum.accumulate(piece[::-1])[::-1] for piece in np.split(energies, edges)]
+    spectra = [Spectrum(piece, tail=0.0, own_share=0.0, norm=0.0) for piece in descending]
+    sizes = np.array([basis.vectors.shape[0] for basis in bases])
+    return Market(int(sizes.sum()), len(bases), sizes, spectra, diagonal)
+
+
+def smallest_within(
+    market: Market,
+    checks: Sequence[CheckRows],
+    bases: Sequence[ClusterBasis],
+    inner: FloatArray,
+    allowed: float,
+    deviations: float,
+) -> IntArray:
+    """The ranks of least memory whose squared error stays below ``allowed``, by the check rows."""
+
+    def enough(ranks: IntArray) -> bool:
+        return measure(checks, bases, inner, ranks, diagonal=market.diagonal).upper(deviations) <= allowed
+
+    price = market.price_within(enough)
+    return market.ranks(0.0 if price is None else price)
+
+
+def cut_bases(bases: Sequence[ClusterBasis], ranks: IntArray) -> list[ClusterBasis]:
+    """The leading ``ranks`` vectors of every cluster."""
+    return [_cut(basis, int(rank)) for basis, rank in zip(bases, ranks, strict=True)]
+
+
+def _cut(basis: ClusterBasis, rank: int) -> ClusterBasis:
+    if rank == basis.vectors.shape[1]:
+        return basis
+    extension = basis.extension
+    if extension is not None:
+        extension = Extension(extension.points, np.ascontiguousarray(extension.coefficients[:, :rank]))
+    return replace(basis, vectors=np.ascontiguousarray(basis.vectors[:, :rank]), extension=extension)
+
+
+def cut_inner(inner: InnerMatrix, ranks: IntArray) -> InnerMatrix:
+    """C of the leading ``ranks`` vectors of every cluster."""
+    offsets = np.concatenate(([0], np.cumsum(ranks))).astype(np.intp)
+    panels = tuple(
+        np.concatenate([inner.block(i, int(j))[: ranks[i], : ranks[j]] for j in kept], axis=1)
+        for i, kept in enumerate(inner.kept)
+    )
+    return InnerMatrix(offsets, offsets, inner.kept, panels, inner.symmetric)
