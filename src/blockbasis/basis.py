@@ -13,16 +13,21 @@ from typing import TypeAlias
 import numpy as np
 
 from blockbasis._typing import FloatArray, IntArray
-from blockbasis.matrix import KernelMatrix, coincidences
+from blockbasis.directions import (
+    OVERSAMPLING,
+    ColumnDirections,
+    Columns,
+    Directions,
+    GramDirections,
+    directions_of,
+    energy_of,
+    gather,
+    randomized_svd,
+    triangle,
+)
+from blockbasis.matrix import KernelMatrix
 from blockbasis.partition import Partition
-from blockbasis.sampling import Skeleton, important_columns, tiles
-
-SVD_ITERATIONS = 2
-OVERSAMPLING = 10
-#: A random range that would be more than one such part of the space gains nothing over the whole space.
-_DIRECT = 3
-#: More columns than this for each row are first brought to a triangle with the same left singular vectors.
-_COMPRESS = 4
+from blockbasis.sampling import Skeleton, important_columns
 
 #: Rows per unit of rank that determine coordinates: in the inner matrix, and while the diagonal settles.
 INNER_ROWS_PER_RANK = 8
@@ -137,114 +142,6 @@ class BlockDiagonal:
         return result
 
 
-# --- Algorithm 4 -----------------------------------------------------------------------------------------------------
-
-
-def randomized_svd(
-    M: FloatArray,
-    rank: int,
-    rng: np.random.Generator,
-    *,
-    iterations: int = SVD_ITERATIONS,
-    oversampling: int = OVERSAMPLING,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Algorithm 4: leading singular triplets by a random range and power iterations.
-
-    Parameters
-    ----------
-    M : ndarray of shape (m, n)
-    rank : int
-    rng : Generator
-    iterations : int, default=2
-        The paper's q.
-    oversampling : int, default=10
-        The paper's l: extra random directions.
-
-    Returns
-    -------
-    U : ndarray of shape (m, rank)
-    s : ndarray of shape (rank,)
-    Vt : ndarray of shape (rank, n)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from blockbasis.basis import randomized_svd
-    >>> U, s, Vt = randomized_svd(np.diag([3.0, 2.0, 1.0, 0.0]), 2, np.random.default_rng(0))
-    >>> s.round(6)
-    array([3., 2.])
-    """
-    Q = _random_range(M, rank + oversampling, rng, iterations)
-    small, s, Vt = np.linalg.svd(Q.T @ M, full_matrices=False)
-    return Q @ small[:, :rank], s[:rank], Vt[:rank]
-
-
-def _random_range(
-    M: FloatArray, width: int, rng: np.random.Generator, iterations: int, start: FloatArray | None = None
-) -> FloatArray:
-    """Orthonormal columns that span the leading left directions of M; ``start`` is a guess of them."""
-    if min(M.shape) <= _DIRECT * width:
-        return _orth(M) if M.shape[1] <= M.shape[0] else np.eye(M.shape[0], dtype=M.dtype)
-    if start is None:
-        start = _orth(M @ rng.standard_normal((M.shape[1], width), dtype=M.dtype.type))
-    for _ in range(iterations):
-        start = _orth(M @ _orth(M.T @ start))
-    return start
-
-
-def _left_singular(M: FloatArray, Q: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Left singular vectors and values of Q Qᵀ M: the last step of Algorithm 4, without the right vectors."""
-    small, s, _ = np.linalg.svd(_triangle(M.T @ Q).T)
-    return Q @ small, s
-
-
-def _orth(M: FloatArray) -> FloatArray:
-    return np.linalg.qr(M)[0]
-
-
-def _triangle(M: FloatArray) -> FloatArray:
-    return np.asarray(np.linalg.qr(M, mode="r"))
-
-
-# --- the columns a basis is taken from -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Columns:
-    """Columns of a row-submatrix, scaled.
-
-    ``points`` are the column indices of the first ``len(points)`` columns; any others are combinations of columns.
-    """
-
-    values: FloatArray
-    scales: FloatArray
-    points: IntArray
-
-
-def _gather(matrix: KernelMatrix, cluster: slice, skeleton: Skeleton) -> _Columns:
-    height = cluster.stop - cluster.start
-    if skeleton.columns.shape[0] > _COMPRESS * height:
-        return _compressed_columns(matrix, cluster, skeleton)
-    values = matrix.block(cluster, skeleton.columns)
-    scales = skeleton.scales.astype(values.dtype)
-    values *= scales
-    return _Columns(values, scales, skeleton.columns)
-
-
-def _compressed_columns(matrix: KernelMatrix, cluster: slice, skeleton: Skeleton) -> _Columns:
-    """All own columns as they are, the others as a triangle with the same left singular vectors: bounded memory."""
-    height = cluster.stop - cluster.start
-    own = np.arange(cluster.start, cluster.stop) if matrix.symmetric else np.empty(0, dtype=np.intp)
-    outside = ~np.isin(skeleton.columns, own)
-    others, scales = skeleton.columns[outside], skeleton.scales[outside].astype(matrix.dtype)
-    triangle = np.empty((0, height), dtype=matrix.dtype)
-    for tile in tiles(others.shape[0], height):
-        rows = matrix.block(cluster, others[tile]) * scales[tile]
-        triangle = _triangle(np.concatenate((triangle, rows.T)))
-    values = np.concatenate((matrix.block(cluster, own), triangle.T), axis=1) if own.size else triangle.T
-    return _Columns(values, np.ones(own.shape[0], dtype=matrix.dtype), own)
-
-
 # --- bases -----------------------------------------------------------------------------------------------------------
 
 
@@ -264,7 +161,7 @@ def paper_basis(
     matrix: KernelMatrix, cluster: slice, skeleton: Skeleton, rank: int, rng: np.random.Generator
 ) -> ClusterBasis:
     """Basis of Algorithm 5: Algorithm 4 on the important columns, the important rows kept for the inner matrix."""
-    columns = _gather(matrix, cluster, skeleton)
+    columns = gather(matrix, cluster, skeleton)
     U = randomized_svd(columns.values, rank, rng)[0]
     rows = skeleton.rows if skeleton.rows.size else determining_rows(U, rank, rng)
     extension = _sampled_extension(matrix, columns, U, rows, rng) if matrix.symmetric else None
@@ -288,7 +185,7 @@ def sampled_basis(
     fewer vectors, once it has seen the spectrum.
     """
     if not matrix.symmetric:
-        U = randomized_svd(_gather(matrix, cluster, skeleton).values, rank, rng)[0]
+        U = randomized_svd(gather(matrix, cluster, skeleton).values, rank, rng)[0]
         rows = determining_rows(U, INNER_ROWS_PER_RANK * rank, rng)
         return ClusterBasis(U, rows, interpolate(U, rows), np.empty((0, 0)), np.zeros(U.shape[0]), None)
     columns, vectors, diagonal, spectrum = _settled(matrix, cluster, skeleton, rank, rng)
@@ -308,39 +205,32 @@ def sampled_spectrum(
 
 def _settled(
     matrix: KernelMatrix, cluster: slice, skeleton: Skeleton, rank: int, rng: np.random.Generator
-) -> tuple[_Columns, FloatArray, FloatArray, Spectrum]:
+) -> tuple[Columns, FloatArray, FloatArray, Spectrum]:
     """Columns, their leading left singular vectors without the diagonal part, that part, and the spectrum."""
-    columns = _gather(matrix, cluster, skeleton)
-    own = coincidences(cluster, columns.points)
-    own_values, own_scales = columns.values[own].copy(), columns.scales[own[1]]
+    source: Directions = directions_of(matrix, cluster, skeleton, rank + OVERSAMPLING)
+    result = _settle(matrix, cluster, source, rank, rng)
+    if isinstance(source, GramDirections) and not source.resolves(result[-1].values[:rank]):
+        result = _settle(matrix, cluster, ColumnDirections(gather(matrix, cluster, skeleton), cluster), rank, rng)
+    return result
+
+
+def _settle(
+    matrix: KernelMatrix, cluster: slice, source: Directions, rank: int, rng: np.random.Generator
+) -> tuple[Columns, FloatArray, FloatArray, Spectrum]:
+    width = rank + OVERSAMPLING
+    norm = source.energy
     diagonal = np.zeros(cluster.stop - cluster.start)
-    wide = None
     for _ in range(DIAGONAL_ROUNDS):
-        wide = _random_range(columns.values, rank + OVERSAMPLING, rng, 1, wide)
-        U = _left_singular(columns.values, wide)[0][:, :rank]
+        U = source.leading(width, rng)[0][:, :rank]
         rows = determining_rows(U, _SETTLING_ROWS_PER_RANK * rank, rng)
         _, diagonal = _core_and_diagonal(matrix, cluster, U, rows, interpolate(U, rows), diagonal)
-        columns.values[own] = own_values - diagonal[own[0]] * own_scales
-    wide = _random_range(columns.values, rank + OVERSAMPLING, rng, 1, wide)
-    vectors, s = _left_singular(columns.values, wide)
-    leading, energies = vectors[:, : rank + OVERSAMPLING], s[: rank + OVERSAMPLING].astype(np.float64) ** 2
-    tail = max(_energy(columns.values) - float(energies.sum()), 0.0)
-    own_share = _own_share(columns, leading, energies, cluster)
-    columns.values[own] = own_values
-    return columns, vectors, diagonal, Spectrum(energies, tail, own_share, _energy(columns.values))
-
-
-def _energy(M: FloatArray) -> float:
-    return float(np.einsum("ij,ij->", M, M, dtype=np.float64))
-
-
-def _own_share(columns: _Columns, vectors: FloatArray, energies: FloatArray, cluster: slice) -> float:
-    """Share of the cluster's own columns in the energy along the last directions."""
+        source.deflate(diagonal)
+    vectors, energies = source.leading(width, rng)
+    tail = max(source.energy - float(energies.sum()), 0.0)
     last = slice(-OVERSAMPLING, None)
-    own = coincidences(cluster, columns.points)[1]
-    seen = _energy(columns.values[:, own].T @ vectors[:, last])
     total = float(energies[last].sum())
-    return min(seen / total, 1.0) if total > 0 else 1.0
+    own_share = min(source.own_energy(vectors[:, last]) / total, 1.0) if total > 0 else 1.0
+    return source.columns, vectors, diagonal, Spectrum(energies, tail, own_share, norm)
 
 
 def skeleton_basis(
@@ -370,8 +260,8 @@ def skeleton_basis(
     if pivots.size:
         seen = np.concatenate((seen, matrix.block(cluster.start + pivots, skeleton.columns) * scales))
     coordinates = interpolate(Q, np.concatenate((drawn, pivots))) @ seen.astype(np.float64)
-    small, s, _ = np.linalg.svd(_triangle(coordinates.T).T)
-    norm = _energy(seen[: len(drawn)]) * height / len(drawn)
+    small, s, _ = np.linalg.svd(triangle(coordinates.T).T)
+    norm = energy_of(seen[: len(drawn)]) * height / len(drawn)
     spectrum = Spectrum(s**2, max(norm - float((s**2).sum()), 0.0), 0.0, norm)
     rank = min(rank if keep is None else min(rank, keep(spectrum)), Q.shape[1])
     rotation = small[:, :rank].astype(Q.dtype)
@@ -447,7 +337,7 @@ def _symmetric(M: FloatArray) -> FloatArray:
 
 
 def _sampled_extension(
-    matrix: KernelMatrix, columns: _Columns, U: FloatArray, rows: IntArray, rng: np.random.Generator
+    matrix: KernelMatrix, columns: Columns, U: FloatArray, rows: IntArray, rng: np.random.Generator
 ) -> Extension:
     """Extension fitted to U by least squares, from sampled columns of large volume."""
     candidates = columns.values[:, : columns.points.shape[0]]

@@ -34,9 +34,11 @@ from blockbasis.verification import (
 )
 
 #: The pilot looks at clusters that hold this many points, and draws fewer columns for them.
-_PILOT_POINTS = 6_000
+_PILOT_POINTS = 3_000
 _PILOT_COLUMNS_PER_RANK = 20
-_PILOT_RANK = 24
+#: Before it, a glance at fewer points finds what ranks to look for.
+_GLANCE_POINTS = 600
+_GLANCE_RANK = 32
 #: What is built over the planned ranks, so that the check can choose.
 _OVERBUILD = 1.25
 _OVERBUILD_MORE = 4
@@ -160,15 +162,18 @@ def make_plan(
 ) -> Plan:
     """Number of clusters and ranks for a goal; the number is searched by doubling when it is not given."""
     seen: dict[int, _Pilot] = {}
-    rank = _PILOT_RANK
+    rank: int | None = None
 
     def look(k: int) -> _Pilot:
         nonlocal rank
         if k not in seen:
-            child = np.random.default_rng([k, *rng.bit_generator.seed_seq.generate_state(2)])
+            (child,) = rng.spawn(1)
             partition = partition_of(k, child)
-            seen[k] = _pilot(X, kernel, goal, method, partition, rank, child, n_jobs)
-            rank = max(4, int(_OVERBUILD * seen[k].ranks.mean()) + _OVERBUILD_MORE)
+            if rank is None:  # a first glance finds the order of magnitude
+                glance = _pilot(X, kernel, goal, method, partition, _GLANCE_RANK, _GLANCE_POINTS, child, n_jobs)
+                rank = _with_reserve(glance.ranks)
+            seen[k] = _pilot(X, kernel, goal, method, partition, rank, _PILOT_POINTS, child, n_jobs)
+            rank = _with_reserve(seen[k].ranks)
             if done is not None:
                 done()
         return seen[k]
@@ -189,18 +194,20 @@ def _search(look: Callable[[int], _Pilot], n: int, goal: Goal) -> _Pilot:
     def cost(pilot: _Pilot) -> float:
         return pilot.stored if goal.tol is not None else pilot.error
 
-    k = min(default_clusters(n), largest)
-    best = look(k)
+    start = min(default_clusters(n), largest)
+    best = look(start)
     for step in (lambda k: min(2 * k, largest), lambda k: max(k // 2, 1)):
-        start, moved = k, False
-        while True:
-            following = step(k)
-            if following == k or cost(look(following)) >= cost(best):
-                break
-            k, best, moved = following, look(following), True
-        if moved and k != start:
+        k = start
+        while step(k) != k and cost(look(step(k))) < cost(best):
+            k = step(k)
+            best = look(k)
+        if k != start:
             break
     return best
+
+
+def _with_reserve(ranks: IntArray) -> int:
+    return int(_OVERBUILD * float(ranks.mean())) + _OVERBUILD_MORE
 
 
 def _pilot(
@@ -210,12 +217,13 @@ def _pilot(
     method: Method,
     partition: Partition,
     rank: int,
+    points: int,
     rng: np.random.Generator,
     n_jobs: int,
 ) -> _Pilot:
     """Spectra of some clusters, at ranks raised until the goal is in sight."""
     matrix = KernelMatrix(kernel, X[partition.order])
-    chosen = _some_clusters(partition, rng)
+    chosen = _some_clusters(partition, points, rng)
     sizes = partition.sizes[chosen]
     trace = float(sum(matrix.diagonal(partition.cluster(int(i))).sum() for i in chosen)) * len(X) / float(sizes.sum())
     streams = rng.spawn(len(chosen))
@@ -258,10 +266,10 @@ def _ranks_for(goal: Goal, market: Market, trace: float) -> tuple[IntArray, floa
     return market.ranks(price or 0.0), price
 
 
-def _some_clusters(partition: Partition, rng: np.random.Generator) -> IntArray:
+def _some_clusters(partition: Partition, points: int, rng: np.random.Generator) -> IntArray:
     """Clusters drawn at random until they hold enough points."""
     order = rng.permutation(partition.n_clusters)
-    count = int(np.searchsorted(np.cumsum(partition.sizes[order]), _PILOT_POINTS)) + 1
+    count = int(np.searchsorted(np.cumsum(partition.sizes[order]), points)) + 1
     return np.sort(order[:count])
 
 
@@ -308,8 +316,7 @@ def build_to_goal(
     of_bases, of_inner, of_checks = rng.spawn(3)
     streams = of_bases.spawn(partition.n_clusters)
     price, total = plan.price, float(plan.ranks.mean()) * partition.n_clusters
-    guess = max(4, int(_OVERBUILD * plan.ranks.mean()) + _OVERBUILD_MORE)
-    guesses = np.full(partition.n_clusters, guess)
+    guesses = np.full(partition.n_clusters, _with_reserve(plan.ranks))
     bases: list[ClusterBasis | None] = [None] * partition.n_clusters
     for_inner = 0
     while True:
