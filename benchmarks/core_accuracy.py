@@ -105,7 +105,7 @@ def measure(name: str, bandwidth: float, seeds: int) -> list[dict[str, float | s
         runs: dict[int, list[tuple[float, ...]]] = {10: [], 40: []}
         for seed in range(seeds):
             partition = kmeans(X, k, np.random.default_rng(seed))
-            ordered = X[partition.order].astype(np.float32 if len(X) > 20_000 else np.float64)
+            ordered = X[partition.order].astype(np.float32 if len(X) > 5_000 else np.float64)
             reference = DenseReference(kernel(ordered), partition, np.random.default_rng(seed))
             exact = {(r, diagonal): reference.error(r, diagonal=diagonal) for r in runs for diagonal in (False, True)}
             del reference

@@ -49,4 +49,4 @@ def map_threads(
     if n_jobs == 1:
         return [call(*task) for task in tasks]
     # NumPy and LAPACK release the interpreter's lock, and threads share the points without a copy.
-    return list(Parallel(n_jobs=n_jobs, prefer="threads")(delayed(call)(*task) for task in tasks))
+    return list(Parallel(n_jobs=n_jobs, backend="threading")(delayed(call)(*task) for task in tasks))

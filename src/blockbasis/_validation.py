@@ -34,10 +34,7 @@ def check_points(X: Any, *, name: str, caller: str, n_features: int | None = Non
     if points.dtype.kind == "c":
         raise TypeError(_message(name, caller, "real", f"dtype {points.dtype}"))
     if points.dtype.kind not in "fiub":
-        try:
-            points = points.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise TypeError(_message(name, caller, "an array of numbers", f"dtype {points.dtype}")) from error
+        points = _numbers_among_objects(points, name, caller)
     if points.ndim != 2:
         hint = f" Use {name}.reshape(-1, 1) for points on a line." if points.ndim == 1 else ""
         raise ValueError(
@@ -52,6 +49,17 @@ def check_points(X: Any, *, name: str, caller: str, n_features: int | None = Non
         bad = int(np.flatnonzero(~np.isfinite(points).all(axis=1))[0])
         raise ValueError(_message(name, caller, "free of NaN and infinity", f"one in row {bad}"))
     return points
+
+
+def _numbers_among_objects(points: npt.NDArray[Any], name: str, caller: str) -> FloatArray:
+    """Numbers that came as objects (a data frame of mixed columns); text and dates are refused."""
+    refusal = TypeError(_message(name, caller, "an array of numbers", f"dtype {points.dtype}"))
+    if points.dtype.kind != "O" or any(isinstance(value, (str, bytes)) for value in points.flat):
+        raise refusal
+    try:
+        return points.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise refusal from error
 
 
 def check_integer(value: Any, *, name: str, caller: str, low: int, high: int | None = None) -> int:
@@ -102,7 +110,10 @@ def check_choice(value: Any, choices: Collection[str], *, name: str, caller: str
 
 def check_labels(labels: Any, n_points: int, *, name: str, caller: str) -> IntArray:
     """One whole number per point."""
-    given: npt.NDArray[Any] = np.asarray(labels)
+    try:
+        given: npt.NDArray[Any] = np.asarray(labels)
+    except ValueError as error:
+        raise ValueError(_message(name, caller, "one label for each point", type(labels).__name__)) from error
     if given.ndim != 1 or given.shape[0] != n_points:
         raise ValueError(_message(name, caller, f"one label for each of the {n_points} points", f"shape {given.shape}"))
     if given.dtype.kind not in "iub":
@@ -112,12 +123,15 @@ def check_labels(labels: Any, n_points: int, *, name: str, caller: str) -> IntAr
 
 def check_ranks(rank: Any, n_clusters: int, *, name: str, caller: str) -> IntArray:
     """One rank per cluster, from an integer or a sequence of integers."""
-    if np.ndim(rank) == 0:
+    if isinstance(rank, (numbers.Number, str)):
         return np.full(n_clusters, check_integer(rank, name=name, caller=caller, low=1), dtype=np.intp)
-    ranks: npt.NDArray[Any] = np.asarray(rank)
+    must = f"an integer, or one integer for each of the {n_clusters} clusters"
+    try:
+        ranks: npt.NDArray[Any] = np.asarray(rank)
+    except ValueError as error:
+        raise ValueError(_message(name, caller, must, rank)) from error
     if ranks.ndim != 1 or ranks.shape[0] != n_clusters:
-        must = f"an integer, or one integer for each of the {n_clusters} clusters"
-        raise ValueError(_message(name, caller, must, f"shape {ranks.shape}"))
+        raise ValueError(_message(name, caller, must, rank if ranks.ndim == 0 else f"shape {ranks.shape}"))
     if ranks.dtype.kind not in "iu":
         raise TypeError(_message(name, caller, "integers", f"dtype {ranks.dtype}"))
     if ranks.min() < 1:

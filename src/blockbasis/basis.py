@@ -32,6 +32,8 @@ from blockbasis.sampling import Skeleton, important_columns
 #: Rows per unit of rank that determine coordinates: in the inner matrix, and while the diagonal settles.
 INNER_ROWS_PER_RANK = 8
 _SETTLING_ROWS_PER_RANK = 4
+#: Directions with singular values below this share of the largest are rounding, and are not kept.
+_NEGLIGIBLE = 1e-14
 #: How often the basis is rebuilt from the matrix less its diagonal part.
 DIAGONAL_ROUNDS = 3
 
@@ -40,6 +42,11 @@ _EXTENSION_POINTS_PER_RANK = 2.0
 _SKELETON_POINTS_PER_RANK = 2.5
 _SKELETON_ROWS_PER_POINT = 2
 _PIVOT_OVERSAMPLING = 8
+#: Singular values below this share of the largest are left out of an extension: they would amplify rounding.
+_AMPLIFIED = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-6}
+#: Pivoted QR looks at this many candidates for each one it is to choose; more make it slow and no better.
+_PIVOT_CANDIDATES_PER_RANK = 8
+_POINT_CANDIDATES = 4
 
 
 @dataclass(frozen=True)
@@ -153,7 +160,7 @@ def full_basis(matrix: KernelMatrix, cluster: slice) -> ClusterBasis:
     if not matrix.symmetric:
         return ClusterBasis(identity, every, np.eye(size), np.empty((0, 0)), np.zeros(size), None)
     block = matrix.block(cluster, cluster)
-    extension = _fit_extension(matrix.rows[cluster], block, identity)
+    extension = _fit_extension(matrix.rows[cluster].copy(), block, identity)
     return ClusterBasis(identity, every, np.eye(size), _symmetric(block), np.zeros(size), extension)
 
 
@@ -162,7 +169,8 @@ def paper_basis(
 ) -> ClusterBasis:
     """Basis of Algorithm 5: Algorithm 4 on the important columns, the important rows kept for the inner matrix."""
     columns = gather(matrix, cluster, skeleton)
-    U = randomized_svd(columns.values, rank, rng)[0]
+    U, s, _ = randomized_svd(columns.values, rank, rng)
+    U = U[:, : max(1, int(np.count_nonzero(s > _NEGLIGIBLE * s[0])))]
     rows = skeleton.rows if skeleton.rows.size else determining_rows(U, rank, rng)
     extension = _sampled_extension(matrix, columns, U, rows, rng) if matrix.symmetric else None
     empty = np.empty((0, 0))  # Algorithm 5 draws rows for each pair, the diagonal one too
@@ -189,6 +197,7 @@ def sampled_basis(
         rows = determining_rows(U, INNER_ROWS_PER_RANK * rank, rng)
         return ClusterBasis(U, rows, interpolate(U, rows), np.empty((0, 0)), np.zeros(U.shape[0]), None)
     columns, vectors, diagonal, spectrum = _settled(matrix, cluster, skeleton, rank, rng)
+    rank = min(rank, max(1, int(np.count_nonzero(spectrum.values > _NEGLIGIBLE**2 * spectrum.values[0]))))
     U = vectors[:, : rank if keep is None else min(rank, keep(spectrum))]
     basis = _with_rows(
         matrix, cluster, U, diagonal, lambda rows: _sampled_extension(matrix, columns, U, rows, rng), rng
@@ -210,7 +219,8 @@ def _settled(
     source: Directions = directions_of(matrix, cluster, skeleton, rank + OVERSAMPLING)
     result = _settle(matrix, cluster, source, rank, rng)
     if isinstance(source, GramDirections) and not source.resolves(result[-1].values[:rank]):
-        result = _settle(matrix, cluster, ColumnDirections(gather(matrix, cluster, skeleton), cluster), rank, rng)
+        columns = source.columns if source.whole else gather(matrix, cluster, skeleton)
+        result = _settle(matrix, cluster, ColumnDirections(columns, cluster), rank, rng)
     return result
 
 
@@ -289,13 +299,31 @@ def _with_rows(
 
 
 def determining_rows(U: FloatArray, count: int, rng: np.random.Generator) -> IntArray:
-    """Rows of U from which coordinates follow stably: pivots first, then uniform ones up to ``count``."""
-    height = U.shape[0]
+    """Rows of U from which coordinates follow stably: pivots, then others up to ``count``.
+
+    The others are drawn half uniformly and half by leverage. Uniform rows alone are wasted where most of a cluster's
+    points are isolated and their rows of U vanish; leverage alone misses what the basis does not hold.
+    """
+    height, rank = U.shape
     if count >= height:
         return np.arange(height)
-    pivots = important_columns(U.T, U.shape[1])
+    leverage = np.einsum("ij,ij->i", U, U, dtype=np.float64)
+    candidates = _likely_pivots(leverage, rank, rng)
+    pivots = candidates[important_columns(U[candidates].T, rank)]
     others = np.setdiff1d(np.arange(height), pivots, assume_unique=True)
-    return np.sort(np.concatenate((pivots, rng.choice(others, count - pivots.shape[0], replace=False))))
+    chances = leverage[others]
+    chances = chances + (chances.mean() or 1.0)
+    drawn = rng.choice(others, count - pivots.shape[0], replace=False, p=chances / chances.sum())
+    return np.sort(np.concatenate((pivots, drawn)))
+
+
+def _likely_pivots(leverage: FloatArray, rank: int, rng: np.random.Generator) -> IntArray:
+    """Rows to pivot among: all, or when they are many, enough of them drawn by leverage to span the row space."""
+    height = leverage.shape[0]
+    count = _PIVOT_CANDIDATES_PER_RANK * rank
+    if 2 * count >= height or np.count_nonzero(leverage) <= count:
+        return np.arange(height)
+    return np.sort(rng.choice(height, count, replace=False, p=leverage / leverage.sum()))
 
 
 def interpolate(U: FloatArray, rows: IntArray) -> FloatArray:
@@ -305,7 +333,8 @@ def interpolate(U: FloatArray, rows: IntArray) -> FloatArray:
 
 
 #: Updates of core and diagonal against each other on the same rows; they evaluate no kernel entry.
-_LOCAL_UPDATES = 2
+_LOCAL_UPDATES = 20
+_SETTLED = 1e-6
 
 
 def _core_and_diagonal(
@@ -324,7 +353,9 @@ def _core_and_diagonal(
     for _ in range(_LOCAL_UPDATES):
         core = _symmetric(whole - (interpolation * diagonal[rows]) @ interpolation.T)
         held = np.einsum("ij,ij->i", U @ core.astype(U.dtype), U)
-        diagonal = np.clip(values - held, 0, values)
+        before, diagonal = diagonal, np.clip(values - held, 0, values)
+        if np.abs(diagonal - before).max() <= _SETTLED * np.abs(values).max():
+            break
     return core, diagonal
 
 
@@ -340,10 +371,12 @@ def _sampled_extension(
     matrix: KernelMatrix, columns: Columns, U: FloatArray, rows: IntArray, rng: np.random.Generator
 ) -> Extension:
     """Extension fitted to U by least squares, from sampled columns of large volume."""
-    candidates = columns.values[:, : columns.points.shape[0]]
-    n_points = min(int(_EXTENSION_POINTS_PER_RANK * U.shape[1]), candidates.shape[1])
-    chosen = _sketched_pivots(candidates[rows], n_points, rng)
-    return _fit_extension(matrix.columns[columns.points[chosen]], candidates[:, chosen] / columns.scales[chosen], U)
+    available = columns.points.shape[0]
+    n_points = min(int(_EXTENSION_POINTS_PER_RANK * U.shape[1]), available)
+    among = np.sort(rng.choice(available, min(_POINT_CANDIDATES * n_points, available), replace=False))
+    chosen = among[_sketched_pivots(columns.values[np.ix_(rows, among)], n_points, rng)]
+    block = columns.values[:, chosen] / columns.scales[chosen]
+    return _fit_extension(matrix.columns[columns.points[chosen]], block, U)
 
 
 def _fit_extension(points: FloatArray, block: FloatArray, U: FloatArray) -> Extension:
@@ -353,11 +386,12 @@ def _fit_extension(points: FloatArray, block: FloatArray, U: FloatArray) -> Exte
 
 def _orthonormal_extension(points: FloatArray, block: FloatArray) -> tuple[FloatArray, Extension]:
     """Orthonormal Q = block @ coefficients, without the directions in which rounding would be amplified."""
-    Q, R = np.linalg.qr(block)
+    Q, R = np.linalg.qr(block.astype(np.float64))
     left, s, right = np.linalg.svd(R)
-    kept = max(1, int(np.count_nonzero(s > np.sqrt(np.finfo(block.dtype).eps) * s[0])))
-    inverse = 1 / s[:kept] if s[0] > 0 else np.zeros(kept, dtype=s.dtype)
-    return Q @ left[:, :kept], Extension(points, right[:kept].T * inverse)
+    kept = max(1, int(np.count_nonzero(s > _AMPLIFIED[block.dtype] * s[0])))
+    inverse = 1 / s[:kept] if s[0] > 0 else np.zeros(kept)
+    coefficients = (right[:kept].T * inverse).astype(block.dtype)
+    return (Q @ left[:, :kept]).astype(block.dtype), Extension(points, coefficients)
 
 
 def _sketched_pivots(block: FloatArray, count: int, rng: np.random.Generator) -> IntArray:

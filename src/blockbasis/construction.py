@@ -149,20 +149,21 @@ def assemble(
     inner: InnerMatrix,
     cut: Cutoff | None,
     method: Method,
-    entries: Entries,
+    for_inner: int,
     error_estimate: ErrorEstimate | None = None,
 ) -> BlockBasis:
     """The operator from its parts; C is kept positive semi-definite unless blocks were cut off."""
     if not method.paper and (cut is None or cut.dropped == 0):
         inner = nearest_semidefinite(inner)
-    U = BlockDiagonal(partition, tuple(np.ascontiguousarray(basis.vectors) for basis in bases))
+    U = BlockDiagonal(partition, tuple(np.array(basis.vectors, order="C") for basis in bases))
+    part = _diagonal_part(matrix, U, inner) if method.diagonal else None
     return BlockBasis(
         kernel=matrix.kernel,
         basis=U,
         inner=inner.astype(matrix.dtype),
-        diagonal_part=_diagonal_part(matrix, U, inner) if method.diagonal else None,
+        diagonal_part=part,
         extensions=tuple(basis.extension for basis in bases if basis.extension is not None),
-        entries=entries,
+        entries=Entries(matrix.entries - for_inner, for_inner),
         cutoff=cut,
         error_estimate=error_estimate,
     )

@@ -23,10 +23,11 @@ OVERSAMPLING = 10
 
 #: A random range that would be more than one such part of the space gains nothing over the whole space.
 _DIRECT = 3
-#: With more columns than this for each row, only their products with each other are kept.
+#: With more columns than this for each row, and more entries in all, only their products with each other are kept.
 _MANY_COLUMNS = 4
+_MANY_ENTRIES = 2**22
 #: Up to this many rows for each direction wanted, the Gram matrix is the cheaper way.
-_GRAM_ROWS_PER_DIRECTION = 24
+_GRAM_ROWS_PER_DIRECTION = 12
 #: Squared singular values below this share of the largest are lost in a Gram matrix.
 _GRAM_PRECISION = 1e-13
 
@@ -140,7 +141,8 @@ def _sampled(matrix: KernelMatrix, cluster: slice, skeleton: Skeleton) -> Column
 
 
 def _many(cluster: slice, skeleton: Skeleton) -> bool:
-    return bool(skeleton.columns.shape[0] > _MANY_COLUMNS * (cluster.stop - cluster.start))
+    height, width = cluster.stop - cluster.start, skeleton.columns.shape[0]
+    return bool(width > _MANY_COLUMNS * height and width * height > _MANY_ENTRIES)
 
 
 def _own_and_others(matrix: KernelMatrix, cluster: slice, skeleton: Skeleton) -> tuple[Columns, Iterator[FloatArray]]:
@@ -213,7 +215,8 @@ class GramDirections:
     """Directions from B Bᵀ, which a new diagonal changes in its own rows and columns only."""
 
     def __init__(self, matrix: KernelMatrix, cluster: slice, skeleton: Skeleton) -> None:
-        if _many(cluster, skeleton):
+        self.whole = not _many(cluster, skeleton)
+        if not self.whole:
             self.columns, strips = _own_and_others(matrix, cluster, skeleton)
             self._whole = _gram(self.columns.values)
             for strip in strips:
@@ -235,9 +238,10 @@ class GramDirections:
     def deflate(self, diagonal: FloatArray) -> None:
         rows = self._own[0]
         self._out = diagonal[rows] * self._own_scales
-        crossed = np.zeros_like(self._whole)
-        crossed[:, rows] = self._own_columns * self._out
-        self._gram = self._whole - crossed - crossed.T
+        crossed = self._own_columns * self._out
+        self._gram = self._whole.copy()
+        self._gram[:, rows] -= crossed
+        self._gram[rows] -= crossed.T
         self._gram[rows, rows] += self._out**2
 
     def leading(self, width: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
@@ -267,7 +271,8 @@ class GramDirections:
 
 
 def _gram(M: FloatArray) -> FloatArray:
-    return np.asarray(M @ M.T, dtype=np.float64)
+    M = M.astype(np.float64, copy=False)
+    return M @ M.T
 
 
 def energy_of(M: FloatArray) -> float:

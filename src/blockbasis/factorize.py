@@ -24,7 +24,7 @@ from blockbasis._validation import (
 from blockbasis.basis import BlockDiagonal
 from blockbasis.construction import ALGORITHMS, BASES, INNERS, SAMPLINGS, Method, assemble, make_bases, make_inner
 from blockbasis.inner import cross_inner
-from blockbasis.kernels import CallableKernel, Kernel, as_kernel
+from blockbasis.kernels import CallableKernel, as_kernel
 from blockbasis.matrix import KernelMatrix
 from blockbasis.operator import BlockBasis, CrossBlockBasis, Entries
 from blockbasis.partition import Partition, make_partition
@@ -74,21 +74,22 @@ def factorize(
         return make_partition(X, k, partition, stream, caller=caller)
 
     with single_threaded():
-        _check_symmetric(kernel, X, of_partition)
         if goal is not None:
             if plan is None:
                 if not isinstance(partition, str):
                     n_clusters = 1
                 plan = make_plan(X, kernel, goal, method, partition_of, n_clusters, of_plan, n_jobs)
-            return build_to_goal(KernelMatrix(kernel, X[plan.partition.order]), plan, method, of_bases, n_jobs)
+            matrix = KernelMatrix(kernel, X[plan.partition.order])
+            _check_symmetric(matrix, of_partition)
+            return build_to_goal(matrix, plan, method, of_bases, n_jobs)
         parts = partition_of(n_clusters or default_clusters(X.shape[0]), of_partition)
         ranks = check_ranks(rank, parts.n_clusters, name="rank", caller=caller)
         matrix = KernelMatrix(kernel, X[parts.order])
+        _check_symmetric(matrix, of_partition)
         bases = make_bases(matrix, parts, parts, ranks, method, of_bases, n_jobs)
         for_bases = matrix.entries
         C, cut = make_inner(matrix, parts, bases, method, of_inner, n_jobs)
-        entries = Entries(for_bases, matrix.entries - for_bases)
-        return assemble(matrix, parts, bases, C, cut, method, entries)
+        return assemble(matrix, parts, bases, C, cut, method, matrix.entries - for_bases)
 
 
 def factorize_cross(
@@ -116,6 +117,16 @@ def factorize_cross(
     method = _check_method(algorithm, sampling, "svd", inner, False, None, caller)
     n_jobs = check_n_jobs(n_jobs, caller=caller)
     root = check_rng(rng, name="rng", caller=caller)
+    if method.sampling == "diagonal-block":
+        raise ValueError(
+            "The 'sampling' parameter of factorize_cross must be one that two sets of points have. "
+            "Got 'diagonal-block' instead: there is no diagonal block."
+        )
+    if isinstance(n_clusters, tuple) and len(n_clusters) != 2:
+        raise ValueError(
+            "The 'n_clusters' parameter of factorize_cross must be an integer, or two: for Y and for X. "
+            f"Got {n_clusters!r} instead."
+        )
     of_rows, of_columns = n_clusters if isinstance(n_clusters, tuple) else (n_clusters, n_clusters)
     of_rows = check_integer(of_rows, name="n_clusters", caller=caller, low=1, high=Y.shape[0])
     of_columns = check_integer(of_columns, name="n_clusters", caller=caller, low=1, high=X.shape[0])
@@ -131,8 +142,8 @@ def factorize_cross(
         for_bases = matrix.entries
         of_inner = streams[4].spawn(rows.n_clusters)
         C = cross_inner(matrix, rows, columns, left, right, method=method.blocks, streams=of_inner, n_jobs=n_jobs)
-    U = BlockDiagonal(rows, tuple(np.ascontiguousarray(basis.vectors) for basis in left))
-    V = BlockDiagonal(columns, tuple(np.ascontiguousarray(basis.vectors) for basis in right))
+    U = BlockDiagonal(rows, tuple(np.array(basis.vectors, order="C") for basis in left))
+    V = BlockDiagonal(columns, tuple(np.array(basis.vectors, order="C") for basis in right))
     return CrossBlockBasis(U, C.astype(chosen), V, Entries(for_bases, matrix.entries - for_bases))
 
 
@@ -181,6 +192,10 @@ def _check_method(
     )
 
 
-def _check_symmetric(kernel: Kernel, X: FloatArray, rng: np.random.Generator) -> None:
-    if isinstance(kernel, CallableKernel):
-        kernel.check_symmetric(X[np.sort(rng.choice(X.shape[0], min(_SYMMETRY_SAMPLE, X.shape[0]), replace=False))])
+def _check_symmetric(matrix: KernelMatrix, rng: np.random.Generator) -> None:
+    """Ask a user's function, on a few points, whether it is symmetric."""
+    if not isinstance(matrix.kernel, CallableKernel):
+        return
+    n = matrix.shape[0]
+    some = np.sort(rng.choice(n, min(_SYMMETRY_SAMPLE, n), replace=False))
+    matrix.kernel.check_symmetric(matrix.block(some, some))

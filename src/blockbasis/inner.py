@@ -44,6 +44,10 @@ class InnerMatrix:
     panels: tuple[FloatArray, ...]
     symmetric: bool
 
+    def __post_init__(self) -> None:
+        for array in (self.row_offsets, self.column_offsets, *self.kept, *self.panels):
+            array.setflags(write=False)
+
     @property
     def shape(self) -> tuple[int, int]:
         return int(self.row_offsets[-1]), int(self.column_offsets[-1])
@@ -378,7 +382,7 @@ def nearest_semidefinite(inner: InnerMatrix) -> InnerMatrix:
         values, vectors = linalg.eigh(dense, subset_by_value=(-np.inf, 0.0), driver="evr", check_finite=False)
     dense -= (vectors * values) @ vectors.T
     panels = tuple(
-        np.ascontiguousarray(dense[inner.row_offsets[i] : inner.row_offsets[i + 1], inner.columns_of(i)])
+        dense[inner.row_offsets[i] : inner.row_offsets[i + 1], inner.columns_of(i)].copy()
         for i in range(len(inner.panels))
     )
     return replace(inner, panels=panels)

@@ -63,7 +63,8 @@ class RadialKernel(Kernel):
     bandwidth: float
 
     def __post_init__(self) -> None:
-        check_positive(self.bandwidth, name="bandwidth", caller=type(self).__name__)
+        bandwidth = check_positive(self.bandwidth, name="bandwidth", caller=type(self).__name__)
+        object.__setattr__(self, "bandwidth", bandwidth)
 
     @abstractmethod
     def profile(self, squared_distances: FloatArray) -> FloatArray:
@@ -78,6 +79,15 @@ class RadialKernel(Kernel):
         """Whether rounding in a squared distance near zero stays as small in the kernel."""
         return True
 
+    def _divide(self, values: FloatArray, times: int) -> FloatArray:
+        """Divide by the bandwidth, once or twice, in place: no bandwidth overflows on the way."""
+        limits = np.finfo(values.dtype)
+        inverse = min(max(1 / self.bandwidth if self.bandwidth > limits.tiny else np.inf, limits.tiny), limits.max)
+        with np.errstate(over="ignore", under="ignore"):
+            for _ in range(times):
+                values *= inverse
+        return values
+
 
 def squared_distances(X: FloatArray, Y: FloatArray, *, snap: bool = False) -> FloatArray:
     """Squared Euclidean distances between the rows of ``X`` and of ``Y``.
@@ -89,15 +99,13 @@ def squared_distances(X: FloatArray, Y: FloatArray, *, snap: bool = False) -> Fl
     centre = X.mean(axis=0)
     X = X - centre
     Y = Y - centre
-    x_norms = np.einsum("ij,ij->i", X, X)
-    y_norms = np.einsum("ij,ij->i", Y, Y)
+    sums = np.einsum("ij,ij->i", X, X)[:, np.newaxis] + np.einsum("ij,ij->i", Y, Y)
     X *= -2
     squared = X @ Y.T
-    squared += x_norms[:, np.newaxis]
-    squared += y_norms
+    squared += sums
     if snap:
-        threshold = 8 * np.finfo(squared.dtype).eps * (x_norms.max() if x_norms.size else 0)
-        squared[squared <= threshold] = 0
+        sums *= 4 * (X.shape[1] + 2) * np.finfo(squared.dtype).eps
+        squared[squared <= sums] = 0
     else:
         np.maximum(squared, 0, out=squared)
     return squared
@@ -118,8 +126,9 @@ class Gaussian(RadialKernel):
     """
 
     def profile(self, squared_distances: FloatArray) -> FloatArray:
-        squared_distances *= -1 / self.bandwidth**2
-        return np.exp(squared_distances, out=squared_distances)
+        scaled = self._divide(squared_distances, 2)
+        np.negative(scaled, out=scaled)
+        return np.exp(scaled, out=scaled)
 
     @classmethod
     def from_gamma(cls, gamma: float) -> Gaussian:
@@ -149,9 +158,9 @@ class Laplacian(RadialKernel):
     """exp(-|x - y| / bandwidth), with the Euclidean norm (scikit-learn's ``laplacian_kernel`` has the 1-norm)."""
 
     def profile(self, squared_distances: FloatArray) -> FloatArray:
-        distances = np.sqrt(squared_distances, out=squared_distances)
-        distances *= -1 / self.bandwidth
-        return np.exp(distances, out=distances)
+        scaled = self._divide(np.sqrt(squared_distances, out=squared_distances), 1)
+        np.negative(scaled, out=scaled)
+        return np.exp(scaled, out=scaled)
 
     @classmethod
     def from_length_scale(cls, length_scale: float) -> Laplacian:
@@ -187,8 +196,10 @@ class Matern(RadialKernel):
             raise ValueError(f"The 'nu' parameter of Matern must be one of 0.5, 1.5, 2.5. Got {self.nu!r} instead.")
 
     def profile(self, squared_distances: FloatArray) -> FloatArray:
-        scaled = np.sqrt(squared_distances, out=squared_distances)
-        scaled *= math.sqrt(2 * self.nu) / self.bandwidth
+        scaled = self._divide(np.sqrt(squared_distances, out=squared_distances), 1)
+        # exp vanishes long before: the polynomial must not become infinite.
+        np.minimum(scaled, 1e4, out=scaled)
+        scaled *= math.sqrt(2 * self.nu)
         decay = np.exp(-scaled)
         if self.nu == 0.5:
             return decay
@@ -221,9 +232,9 @@ class Cauchy(RadialKernel):
     """1 / (1 + |x - y|^2 / bandwidth^2)."""
 
     def profile(self, squared_distances: FloatArray) -> FloatArray:
-        squared_distances *= 1 / self.bandwidth**2
-        squared_distances += 1
-        return np.reciprocal(squared_distances, out=squared_distances)
+        scaled = self._divide(squared_distances, 2)
+        scaled += 1
+        return np.reciprocal(scaled, out=scaled)
 
 
 @dataclass(frozen=True)
@@ -231,9 +242,9 @@ class InverseMultiquadric(RadialKernel):
     """1 / sqrt(1 + |x - y|^2 / bandwidth^2)."""
 
     def profile(self, squared_distances: FloatArray) -> FloatArray:
-        squared_distances *= 1 / self.bandwidth**2
-        squared_distances += 1
-        root = np.sqrt(squared_distances, out=squared_distances)
+        scaled = self._divide(squared_distances, 2)
+        scaled += 1
+        root = np.sqrt(scaled, out=scaled)
         return np.reciprocal(root, out=root)
 
 
@@ -252,12 +263,13 @@ class RationalQuadratic(RadialKernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive(self.alpha, name="alpha", caller="RationalQuadratic")
+        object.__setattr__(self, "alpha", check_positive(self.alpha, name="alpha", caller="RationalQuadratic"))
 
     def profile(self, squared_distances: FloatArray) -> FloatArray:
-        squared_distances *= 1 / (self.alpha * self.bandwidth**2)
-        squared_distances += 1
-        return np.power(squared_distances, -self.alpha, out=squared_distances)
+        scaled = self._divide(squared_distances, 2)
+        scaled /= self.alpha
+        scaled += 1
+        return np.power(scaled, -self.alpha, out=scaled)
 
     @classmethod
     def from_length_scale(cls, length_scale: float, alpha: float = 1.0) -> RationalQuadratic:
@@ -297,9 +309,9 @@ class CallableKernel(Kernel):
             raise ValueError("The kernel callable must return finite values. Got NaN or infinity instead.")
         return np.array(values, dtype=X.dtype)
 
-    def check_symmetric(self, X: FloatArray) -> None:
-        """Raise unless the function is symmetric on the points ``X``."""
-        K = self.block(X, X)
+    @staticmethod
+    def check_symmetric(K: FloatArray) -> None:
+        """Raise unless the function's values on some points with themselves are symmetric."""
         scale = np.abs(K).max(initial=0.0)
         tolerance = math.sqrt(np.finfo(K.dtype).eps) * scale
         if np.abs(K - K.T).max(initial=0.0) > tolerance:

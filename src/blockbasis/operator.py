@@ -96,7 +96,7 @@ class BlockBasis(_Product):
         n = self.partition.n_points
         object.__setattr__(self, "shape", (n, n))
         object.__setattr__(self, "dtype", self.basis.blocks[0].dtype)
-        for array in (*self.basis.blocks, *self.inner.panels, *self._optional_arrays()):
+        for array in (*self.basis.blocks, *self._optional_arrays()):
             array.setflags(write=False)
 
     def _optional_arrays(self) -> list[FloatArray]:
@@ -230,7 +230,7 @@ class CrossBlockBasis(_Product):
         shape = (self.row_basis.partition.n_points, self.column_basis.partition.n_points)
         object.__setattr__(self, "shape", shape)
         object.__setattr__(self, "dtype", self.column_basis.blocks[0].dtype)
-        for array in (*self.row_basis.blocks, *self.inner.panels, *self.column_basis.blocks):
+        for array in (*self.row_basis.blocks, *self.column_basis.blocks):
             array.setflags(write=False)
 
     @property

@@ -10,15 +10,16 @@ import hashlib
 import io
 import json
 import os
-import tempfile
+import secrets
 import zipfile
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from blockbasis._typing import FloatArray
+from blockbasis.accuracy import ErrorEstimate
 from blockbasis.basis import BlockDiagonal, Extension
 from blockbasis.inner import Cutoff, InnerMatrix
 from blockbasis.kernels import RADIAL_KERNELS, Kernel, RadialKernel, as_kernel, kernel_parameters
@@ -64,7 +65,8 @@ def save(A: BlockBasis, path: str | os.PathLike[str]) -> None:
     meta, arrays = _describe(A)
     meta["digest"] = _digest(meta, arrays)
     target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    temporary = target.parent / f".{target.name}.{secrets.token_hex(8)}"
+    handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with os.fdopen(handle, "wb") as stream:
             _write_archive(stream, meta, arrays)
@@ -99,11 +101,9 @@ def load(path: str | os.PathLike[str], *, kernel: Any = None) -> BlockBasis:
             meta = json.loads(archive.read(_META))
             _check_format(meta, path)
             arrays = {name: _read_array(archive, name) for name in meta["arrays"]}
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError, PermissionError, StorageError):
         raise
-    except StorageError:
-        raise
-    except (zipfile.BadZipFile, KeyError, ValueError, OSError, EOFError, TypeError) as error:
+    except Exception as error:  # noqa: BLE001 (whatever zipfile, json and numpy make of bytes that are not ours)
         raise StorageError(f"{os.fspath(path)} is not a whole blockbasis file: {error}.") from error
     if meta.get("digest") != _digest({key: value for key, value in meta.items() if key != "digest"}, arrays):
         raise StorageError(f"{os.fspath(path)} was altered after it was written: its digest does not fit.")
@@ -160,7 +160,7 @@ def _describe(A: BlockBasis) -> tuple[dict[str, Any], dict[str, FloatArray]]:
     if A.diagonal_part is not None:
         arrays["diagonal"] = A.diagonal_part
     kernel = None
-    if isinstance(A.kernel, RadialKernel) and type(A.kernel).__name__ in RADIAL_KERNELS:
+    if isinstance(A.kernel, RadialKernel) and RADIAL_KERNELS.get(type(A.kernel).__name__) is type(A.kernel):
         kernel = {"name": type(A.kernel).__name__, "parameters": kernel_parameters(A.kernel)}
     meta = {
         "format": FORMAT,
@@ -168,8 +168,9 @@ def _describe(A: BlockBasis) -> tuple[dict[str, Any], dict[str, FloatArray]]:
         "arrays": list(arrays),
         "n_clusters": A.n_clusters,
         "kernel": kernel,
-        "entries": {"bases": A.entries.bases, "inner": A.entries.inner},
-        "cutoff": None if A.cutoff is None else {"dropped": A.cutoff.dropped, "error": A.cutoff.error},
+        "entries": asdict(A.entries),
+        "cutoff": None if A.cutoff is None else asdict(A.cutoff),
+        "error_estimate": None if A.error_estimate is None else asdict(A.error_estimate),
     }
     return meta, arrays
 
@@ -196,6 +197,7 @@ def _restore(meta: dict[str, Any], arrays: dict[str, FloatArray], kernel: Any) -
         ),
         entries=Entries(**meta["entries"]),
         cutoff=None if meta["cutoff"] is None else Cutoff(**meta["cutoff"]),
+        error_estimate=None if meta["error_estimate"] is None else ErrorEstimate(**meta["error_estimate"]),
     )
 
 

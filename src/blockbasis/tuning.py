@@ -20,7 +20,7 @@ from blockbasis.basis import INNER_ROWS_PER_RANK, ClusterBasis, Spectrum, sample
 from blockbasis.construction import Method, assemble, make_inner, one_basis
 from blockbasis.kernels import Kernel
 from blockbasis.matrix import KernelMatrix
-from blockbasis.operator import BlockBasis, Entries
+from blockbasis.operator import BlockBasis
 from blockbasis.partition import Partition
 from blockbasis.ranks import Market, worthwhile
 from blockbasis.sampling import ENERGY_COLUMNS_PER_RANK, energy_sampling
@@ -196,7 +196,8 @@ def _search(look: Callable[[int], _Pilot], n: int, goal: Goal) -> _Pilot:
 
     start = min(default_clusters(n), largest)
     best = look(start)
-    for step in (lambda k: min(2 * k, largest), lambda k: max(k // 2, 1)):
+    steps: tuple[Callable[[int], int], ...] = (lambda k: min(2 * k, largest), lambda k: max(k // 2, 1))
+    for step in steps:
         k = start
         while step(k) != k and cost(look(step(k))) < cost(best):
             k = step(k)
@@ -351,7 +352,6 @@ def build_to_goal(
                 bases[i] = None
     measured = measure(checks, built, dense, ranks, diagonal=method.diagonal)
     norm = regularized_norm(measured.norm, trace, n, goal.ridge)
-    entries = Entries(matrix.entries - for_inner, for_inner)
     return assemble(
         matrix,
         partition,
@@ -359,7 +359,7 @@ def build_to_goal(
         cut_inner(inner, ranks),
         cut,
         method,
-        entries,
+        for_inner,
         measured.relative(norm),
     )
 

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import blockbasis as bb
+from blockbasis.kernels import as_kernel
+from blockbasis.matrix import KernelMatrix, coincidences, indices
+
+INDEX = {
+    "slice": slice(5, 25),
+    "all": slice(0, 40),
+    "sorted": np.array([0, 3, 6, 24, 39]),
+    "shuffled": np.array([39, 3, 24, 0]),
+    "empty": np.empty(0, dtype=np.intp),
+}
+
+
+@pytest.fixture
+def X():
+    return np.random.default_rng(0).normal(size=(40, 3))
+
+
+@pytest.fixture
+def Y():
+    return np.random.default_rng(1).normal(size=(30, 3)) + 0.5
+
+
+@pytest.mark.parametrize("rows", [name for name in INDEX if name != "empty"])
+@pytest.mark.parametrize("columns", INDEX)
+def test_blocks_are_those_of_the_whole(radial, X, rows, columns):
+    whole = radial.matrix(X, X, 0.4)
+    matrix = KernelMatrix(radial.make(0.4), X)
+    block = matrix.block(INDEX[rows], INDEX[columns])
+    np.testing.assert_allclose(block, whole[INDEX[rows]][:, INDEX[columns]], atol=1e-13)
+    same = indices(INDEX[rows])[:, np.newaxis] == indices(INDEX[columns])
+    np.testing.assert_array_equal(block[same], 1)
+
+
+def test_counts_what_it_evaluates(X, Y):
+    matrix = KernelMatrix(bb.Gaussian(1.0), X, Y)
+    assert matrix.shape == (40, 30)
+    assert matrix.entries == 0
+    matrix.block(slice(0, 7), slice(0, 5))
+    matrix.block(np.array([1, 2, 3]), slice(0, 30))
+    assert matrix.entries == 7 * 5 + 3 * 30
+    matrix.T.block(slice(0, 4), slice(0, 40))
+    assert matrix.entries == 7 * 5 + 3 * 30 + 4 * 40
+    assert matrix.T.entries == matrix.entries
+
+
+def test_counter_equals_what_the_callable_sees(X, counting):
+    matrix = KernelMatrix(as_kernel(counting, caller="f"), X)
+    matrix.block(slice(0, 9), np.array([3, 8]))
+    matrix.diagonal(slice(0, 40))
+    assert matrix.entries == counting.seen > 18
+
+
+def test_threads_lose_no_count(X):
+    matrix = KernelMatrix(bb.Gaussian(1.0), X)
+    threads = [
+        threading.Thread(target=lambda: [matrix.block(slice(0, 2), slice(0, 3)) for _ in range(300)]) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert matrix.entries == 4 * 300 * 6
+
+
+def test_transpose(X, Y):
+    def own(A, B):  # not symmetric: the order of the arguments must survive the transpose
+        return A[:, :1] + 2 * B[:, 0]
+
+    matrix = KernelMatrix(as_kernel(own, caller="f"), X, Y)
+    rows, columns = np.array([4, 2, 9]), slice(3, 8)
+    expected = own(X[rows], Y[columns])
+    np.testing.assert_array_equal(matrix.block(rows, columns), expected)
+    np.testing.assert_array_equal(matrix.T.block(columns, rows), expected.T)
+    np.testing.assert_array_equal(matrix.T.T.block(rows, columns), expected)
+    assert matrix.T.shape == (30, 40)
+
+
+def test_symmetric_matrix_is_its_own_transpose(X):
+    matrix = KernelMatrix(bb.Gaussian(1.0), X)
+    assert matrix.T is matrix
+
+
+def test_equal_points_on_both_sides_are_no_diagonal(X):
+    """K(X, X) given as a cross matrix is evaluated as such: nothing is set to one by position."""
+    shifted = KernelMatrix(bb.Laplacian(1.0), X, X + 1.0).block(slice(0, 40), slice(0, 40))
+    assert np.diagonal(shifted).max() < 0.2
+
+
+def test_diagonal(X):
+    np.testing.assert_array_equal(KernelMatrix(bb.Laplacian(0.1), X).diagonal(slice(5, 25)), np.ones(20))
+    linear = KernelMatrix(as_kernel(lambda A, B: A @ B.T, caller="f"), X)
+    np.testing.assert_allclose(linear.diagonal(slice(3, 40)), (X[3:] ** 2).sum(axis=1))
+    assert linear.entries < 37 * 37  # not the whole block for its diagonal
+
+
+def test_dtype_is_that_of_the_points(X):
+    matrix = KernelMatrix(bb.Gaussian(1.0), X.astype(np.float32))
+    assert matrix.dtype == np.float32
+    assert matrix.block(slice(0, 2), slice(0, 2)).dtype == np.float32
+
+
+@pytest.mark.parametrize("rows", INDEX)
+@pytest.mark.parametrize("columns", INDEX)
+def test_coincidences(rows, columns):
+    at_row, at_column = coincidences(INDEX[rows], INDEX[columns])
+    same = indices(INDEX[rows])[:, np.newaxis] == indices(INDEX[columns])
+    found = np.zeros_like(same)
+    found[at_row, at_column] = True
+    np.testing.assert_array_equal(found, same)
+    assert len(at_row) == len(at_column) == same.sum()

@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import blockbasis as bb
+from blockbasis.operator import Entries
+
+
+@pytest.fixture(scope="module")
+def clouds():
+    """Three clouds of 60 points, far enough apart that the nearest centre is never in doubt."""
+    rng = np.random.default_rng(0)
+    X = np.repeat([[0.0, 0.0], [4.0, 0.0], [0.0, 5.0]], 60, axis=0) + 0.5 * rng.normal(size=(180, 2))
+    return X, np.repeat(np.arange(3), 60)
+
+
+def factored(clouds, kernel=None, **settings):
+    X, labels = clouds
+    chosen = {"partition": labels, "n_clusters": 3, "rank": 15, "rng": 0, **settings}
+    return bb.factorize(X, kernel or bb.Gaussian(2.0), **chosen)
+
+
+# --- data ------------------------------------------------------------------------------------------------------------
+
+
+def test_properties(clouds):
+    A = factored(clouds, rank=[4, 5, 6])
+    assert A.n_clusters == 3
+    np.testing.assert_array_equal(A.ranks, [4, 5, 6])
+    assert [U.shape for U in A.bases] == [(60, 4), (60, 5), (60, 6)]
+    assert A.partition.n_points == 180
+    assert A.kernel == bb.Gaussian(2.0)
+    assert A.stored == 60 * 15 + 15 * 16 // 2 + 180
+    assert A.diagonal_part.shape == (180,)
+    assert len(A.extensions) == 3
+
+
+def test_nbytes_counts_everything_kept(clouds):
+    A = factored(clouds)
+    counted = sum(U.nbytes for U in A.bases) + sum(panel.nbytes for panel in A.inner.panels) + A.diagonal_part.nbytes
+    counted += sum(ext.points.nbytes + ext.coefficients.nbytes for ext in A.extensions)
+    counted += sum(getattr(A.partition, field.name).nbytes for field in dataclasses.fields(A.partition))
+    assert A.nbytes == counted
+    assert factored(clouds, dtype=np.float32).nbytes < 0.7 * counted
+
+
+def test_without_diagonal_part_it_is_smaller(clouds):
+    with_d, without = factored(clouds), factored(clouds, diagonal=False)
+    assert without.diagonal_part is None
+    assert with_d.stored - without.stored == 180
+
+
+def test_is_frozen(clouds):
+    A = factored(clouds)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        A.kernel = bb.Cauchy(1.0)
+    with pytest.raises(ValueError, match="read-only"):
+        A.bases[0][0, 0] = 1
+
+
+def test_repr(clouds):
+    assert repr(factored(clouds)) == (
+        "BlockBasis(180 x 180, U C Uᵀ + D, 3 clusters, ranks 15 to 15, 21.8 floats per point, float64)"
+    )
+    assert "U C Uᵀ," in repr(factored(clouds, diagonal=False))
+    assert repr(factored(clouds).extend(np.zeros((2, 2)))).startswith("CrossBlockBasis(2 x 180, U C Vᵀ, ")
+
+
+def test_entries_add_up():
+    assert Entries(3, 4).total == 7
+
+
+def test_diagonal_is_exact_where_d_is_positive(clouds):
+    """D fills up to k(x, x): the approximation's diagonal is never below it."""
+    A = factored(clouds, bb.Laplacian(0.3))
+    diagonal = A.diagonal()
+    assert (diagonal >= 1 - 1e-12).all()
+    np.testing.assert_allclose(diagonal[A.diagonal_part > 0], 1, atol=1e-12)
+    assert (A.diagonal_part > 0).mean() > 0.9
+
+
+def test_order_is_the_callers(clouds):
+    """Row i is point i, whatever the clusters are."""
+    X, labels = clouds
+    shuffle = np.random.default_rng(1).permutation(180)
+    A = bb.factorize(X[shuffle], bb.Gaussian(2.0), n_clusters=3, rank=40, partition=labels[shuffle], rng=0)
+    np.testing.assert_allclose(A.todense(), bb.Gaussian(2.0)(X[shuffle]), atol=1e-6)
+
+
+# --- extension -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", [bb.Gaussian(2.0), bb.Laplacian(1.0), bb.Matern(1.0, 2.5)])
+def test_skeleton_extension_reproduces_the_factorization(clouds, kernel):
+    """At the old points, u(x) is the row of U: extend(X) is A without D."""
+    X, _ = clouds
+    A = factored(clouds, kernel, basis="skeleton", rank=12)
+    extended = A.extend(X)
+    for old, new in zip(A.bases, extended.row_basis.blocks, strict=True):
+        np.testing.assert_allclose(new, old, atol=1e-6)
+    np.testing.assert_allclose(extended.todense() + np.diag(A.diagonal_part), A.todense(), atol=1e-5)
+
+
+def test_whole_clusters_extend_too(clouds):
+    X, _ = clouds
+    A = factored(clouds, bb.Laplacian(1.0), rank=60)
+    np.testing.assert_allclose(A.extend(X).todense(), bb.Laplacian(1.0)(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("basis", ["svd", "skeleton"])
+@pytest.mark.parametrize(
+    ("kernel", "error"), [(bb.Gaussian(3.0), 1e-4), (bb.Matern(3.0, 2.5), 1e-2), (bb.Cauchy(3.0), 1e-2)]
+)
+def test_new_points_are_close_to_the_kernel(clouds, relative, basis, kernel, error):
+    X, labels = clouds
+    rng = np.random.default_rng(5)
+    new = X[rng.integers(180, size=50)] + 0.1 * rng.normal(size=(50, 2))
+    A = factored(clouds, kernel, basis=basis, rank=25)
+    B = A.extend(new)
+    assert B.shape == (50, 180)
+    assert B.entries is None
+    assert relative(B, kernel(new, X)) < error
+
+
+def test_extension_does_not_touch_the_points_factored(clouds, counting):
+    A = factored(clouds, counting, rank=10)
+    before = counting.seen
+    A.extend(np.zeros((7, 2)))
+    assert counting.seen - before <= 7 * 20  # two points for each unit of rank
+
+
+def test_rows_follow_the_new_points_order(clouds):
+    A = factored(clouds)
+    new = np.array([[0.1, 5.2], [4.1, 0.3], [0.0, 0.2], [4.3, -0.2], [0.4, 4.9]])
+    whole = A.extend(new).todense()
+    for i, point in enumerate(new):
+        np.testing.assert_allclose(A.extend(point[np.newaxis]).todense()[0], whole[i], atol=1e-12)
+
+
+def test_extension_with_empty_clusters(clouds, relative):
+    X, labels = clouds
+    A = factored(clouds, rank=25)
+    new = X[labels == 1][:6] + 0.01
+    B = A.extend(new)
+    assert [len(block) for block in B.row_basis.blocks] == [0, 6, 0]
+    assert relative(B, bb.Gaussian(2.0)(new, X)) < 1e-3
+    np.testing.assert_allclose(B.T @ np.ones(6), B.todense().T @ np.ones(6), atol=1e-12)
+
+
+@pytest.mark.parametrize("distance", [1e2, 1e8, 1e150])
+def test_a_point_far_away_sees_nothing(clouds, distance):
+    row = factored(clouds).extend([[distance, -distance]]).todense()
+    np.testing.assert_allclose(row, 0, atol=1e-12)
+
+
+def test_extension_takes_what_factorize_takes(clouds):
+    A = factored(clouds)
+    expected = A.extend(np.array([[1.0, 2.0], [3.0, 4.0]])).todense()
+    np.testing.assert_array_equal(A.extend([[1, 2], [3, 4]]).todense(), expected)
+    np.testing.assert_array_equal(A.extend(np.array([[1, 2], [3, 4]], dtype=np.int8)).todense(), expected)
+    np.testing.assert_allclose(A.extend(np.array([[1, 2], [3, 4]], dtype=np.float32)).todense(), expected, atol=1e-12)
+
+
+def test_extension_keeps_float32(clouds):
+    B = factored(clouds, dtype=np.float32).extend(np.zeros((2, 2)))
+    assert B.dtype == np.float32
+    assert B.todense().dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("bad", "parts"),
+    [
+        (np.zeros((4, 3)), ["of 2 columns", "(4, 3)"]),
+        (np.zeros(2), ["two-dimensional", "(2,)"]),
+        (np.zeros((0, 2)), ["at least one point", "(0, 2)"]),
+        ([[np.nan, 0.0]], ["free of NaN and infinity", "row 0"]),
+    ],
+)
+def test_bad_new_points(clouds, bad, parts):
+    with pytest.raises(ValueError) as caught:
+        factored(clouds).extend(bad)
+    for part in ["'X_new' parameter of extend must be", *parts]:
+        assert part in str(caught.value)
+
+
+def test_cross_stored_and_nbytes(clouds):
+    X, _ = clouds
+    B = bb.factorize_cross(X[:100], X, bb.Gaussian(2.0), n_clusters=(2, 3), rank=5, rng=0)
+    assert B.stored == 100 * 5 + 10 * 15 + 180 * 5
+    assert B.nbytes == 8 * B.stored
+    assert repr(B) == f"CrossBlockBasis(100 x 180, U C Vᵀ, {B.stored} floats, float64)"

@@ -1,0 +1,286 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import blockbasis as bb
+from blockbasis import sampling
+from blockbasis.kernels import as_kernel
+from blockbasis.matrix import KernelMatrix
+from blockbasis.partition import from_labels
+from blockbasis.sampling import (
+    energy_sampling,
+    every_column,
+    important_columns,
+    leverage_sampling,
+    leverage_scores,
+    own_columns,
+    pool_of_cluster,
+    randomized_sampling,
+    tiles,
+    uniform_sampling,
+)
+
+N, CLUSTER = 80, slice(20, 40)
+
+
+@pytest.fixture
+def parts():
+    """80 points already in cluster order, four clusters of 20 at growing distance."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, 2)) * 0.3 + np.repeat([0.0, 0.8, 2.0, 5.0], 20)[:, np.newaxis]
+    return X, from_labels(X, np.repeat(np.arange(4), 20))
+
+
+@pytest.fixture
+def matrix(parts):
+    return KernelMatrix(bb.Gaussian(1.0), parts[0])
+
+
+@pytest.fixture
+def low_rank():
+    """A symmetric kernel matrix of rank four exactly: the linear kernel in four dimensions."""
+    X = np.random.default_rng(1).normal(size=(N, 4))
+    return KernelMatrix(as_kernel(lambda A, B: A @ B.T, caller="f"), X)
+
+
+def spans(columns, M):
+    """Relative size of what the columns of M leave over."""
+    Q = np.linalg.qr(M[:, columns])[0]
+    return np.linalg.norm(M - Q @ (Q.T @ M)) / np.linalg.norm(M)
+
+
+# --- energy sampling -------------------------------------------------------------------------------------------------
+
+
+def test_columns_are_drawn_once_and_in_order(matrix, parts):
+    for seed in range(5):
+        skeleton = energy_sampling(matrix, CLUSTER, parts[1], 30, np.random.default_rng(seed))
+        assert (np.diff(skeleton.columns) > 0).all()
+        assert skeleton.columns.min() >= 0
+        assert skeleton.columns.max() < N
+        assert skeleton.scales.shape == skeleton.columns.shape
+        assert skeleton.scales.min() >= 1
+
+
+def test_as_many_columns_as_asked_for_on_average(matrix, parts):
+    counts = [
+        len(energy_sampling(matrix, CLUSTER, parts[1], 30, np.random.default_rng(seed)).columns) for seed in range(200)
+    ]
+    assert np.mean(counts) == pytest.approx(30, abs=4 * np.std(counts) / np.sqrt(200))
+    assert np.ptp(counts) <= 4  # each cluster's count is rounded up or down, no more
+
+
+def test_more_columns_than_there_are_is_all_of_them(matrix, parts):
+    skeleton = energy_sampling(matrix, CLUSTER, parts[1], 1000, np.random.default_rng(0))
+    np.testing.assert_array_equal(skeleton.columns, np.arange(N))
+    np.testing.assert_array_equal(skeleton.scales, 1)
+
+
+def test_near_clusters_give_more_columns_than_far_ones(matrix, parts):
+    counts = np.zeros(4)
+    for seed in range(40):
+        columns = energy_sampling(matrix, CLUSTER, parts[1], 30, np.random.default_rng(seed)).columns
+        counts += np.bincount(columns // 20, minlength=4)
+    assert counts[1] > counts[2] > counts[3]
+    assert counts[0] > counts[2]
+
+
+def assert_unbiased(draw, M, draws):
+    """The mean of B Bᵀ over many draws is M Mᵀ, within what the spread of the draws allows."""
+    truth = M @ M.T
+    samples = np.empty((draws, *truth.shape))
+    for seed in range(draws):
+        skeleton = draw(np.random.default_rng(seed))
+        B = M[:, skeleton.columns] * skeleton.scales
+        samples[seed] = B @ B.T
+    deviation = np.linalg.norm(samples.mean(axis=0) - truth)
+    expected = np.sqrt(samples.var(axis=0, ddof=1).sum() / draws)
+    assert 0 < expected < 0.05 * np.linalg.norm(truth)
+    assert deviation < 3 * expected
+
+
+def test_energy_sampling_is_unbiased(matrix, parts):
+    M = matrix.block(CLUSTER, slice(0, N))
+    assert_unbiased(lambda rng: energy_sampling(matrix, CLUSTER, parts[1], 24, rng), M, 1500)
+
+
+def test_energies_leave_each_points_own_entry_out(parts):
+    """At a tiny bandwidth a cluster sees nothing but itself: its own column is no reason to sample near by."""
+    tiny = KernelMatrix(bb.Gaussian(1e-6), parts[0])
+    energies = sampling._cluster_energies(tiny, CLUSTER, parts[1], np.random.default_rng(0))
+    np.testing.assert_array_equal(energies, 0)
+
+
+def test_energies_are_mean_squares(parts, matrix):
+    K = matrix.block(CLUSTER, slice(0, N))
+    K[np.arange(20), np.arange(20, 40)] = 0
+    own = np.array([20 * 20, 20 * 19, 20 * 20, 20 * 20])
+    exact = (K**2).reshape(20, 4, 20).sum(axis=(0, 2)) / own
+    draws = [sampling._cluster_energies(matrix, CLUSTER, parts[1], np.random.default_rng(s)) for s in range(100)]
+    np.testing.assert_allclose(np.mean(draws, axis=0), exact, rtol=0.1)
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 1e6), st.integers(1, 200)), min_size=1, max_size=8),
+    st.integers(1, 400),
+)
+def test_inclusion_probabilities(clusters, n_columns):
+    energies, sizes = (np.array(column) for column in zip(*clusters, strict=True))
+    p = sampling._inclusion_probabilities(energies.astype(float), sizes, n_columns)
+    assert (p > 0).all()
+    assert (p <= 1).all()
+    assert (p * sizes).sum() == pytest.approx(min(n_columns, sizes.sum()), rel=1e-9)
+    # Below the cap, probability follows energy, which is never taken for less than a small share of the largest.
+    weights = np.maximum(energies, 1e-4 * energies.max()) if energies.max() > 0 else np.ones(len(sizes))
+    below = p < 1
+    if below.any():
+        factor = p[below] / weights[below]
+        np.testing.assert_allclose(factor, factor[0], rtol=1e-9)
+        assert (weights[~below] * factor[0] >= 1 - 1e-9).all()
+
+
+# --- plain sampling --------------------------------------------------------------------------------------------------
+
+
+def test_uniform_sampling(matrix):
+    skeleton = uniform_sampling(matrix, 30, np.random.default_rng(0))
+    assert len(np.unique(skeleton.columns)) == 30
+    np.testing.assert_array_equal(skeleton.scales, 1)
+    hits = np.zeros(N)
+    for seed in range(300):
+        hits[uniform_sampling(matrix, 30, np.random.default_rng(seed)).columns] += 1
+    assert np.abs(hits / 300 - 30 / N).max() < 4.5 * np.sqrt(30 / N * (1 - 30 / N) / 300)
+    assert len(uniform_sampling(matrix, 500, np.random.default_rng(0)).columns) == N
+
+
+def test_leverage_scores_of_a_low_rank_matrix_are_exact(low_rank):
+    M = low_rank.block(CLUSTER, slice(0, N))
+    right = np.linalg.svd(M)[2][:4]
+    scores = leverage_scores(low_rank, CLUSTER, 4, np.random.default_rng(0))
+    np.testing.assert_allclose(scores, (right**2).sum(axis=0), rtol=1e-8)
+    assert scores.sum() == pytest.approx(4)
+
+
+def test_leverage_scores_approximate_the_leading_ones(matrix):
+    M = matrix.block(CLUSTER, slice(0, N))
+    exact = (np.linalg.svd(M)[2][:5] ** 2).sum(axis=0)
+    scores = leverage_scores(matrix, CLUSTER, 5, np.random.default_rng(0))
+    np.testing.assert_allclose(scores, exact, atol=0.05)
+
+
+def test_leverage_scores_tile_by_tile(matrix, monkeypatch):
+    whole = leverage_scores(matrix, CLUSTER, 5, np.random.default_rng(0))
+    before = matrix.entries
+    monkeypatch.setattr(sampling, "_TILE_ENTRIES", 20 * 7)
+    np.testing.assert_allclose(leverage_scores(matrix, CLUSTER, 5, np.random.default_rng(0)), whole, rtol=1e-9)
+    assert matrix.entries - before == 20 * N
+
+
+def test_leverage_sampling_is_unbiased(matrix):
+    M = matrix.block(CLUSTER, slice(0, N))
+    M = M[:, leverage_scores(matrix, CLUSTER, 5, np.random.default_rng(0)) > 0]
+    assert M.shape[1] == N
+    assert_unbiased(lambda rng: leverage_sampling(matrix, CLUSTER, 5, 40, rng), M, 1500)
+
+
+def test_leverage_columns_are_unique(matrix):
+    skeleton = leverage_sampling(matrix, CLUSTER, 3, 60, np.random.default_rng(0))
+    assert len(np.unique(skeleton.columns)) == len(skeleton.columns) < 60
+
+
+def test_whole_rows_and_own_columns(matrix):
+    np.testing.assert_array_equal(every_column(matrix).columns, np.arange(N))
+    np.testing.assert_array_equal(own_columns(CLUSTER).columns, np.arange(20, 40))
+    np.testing.assert_array_equal(own_columns(CLUSTER).scales, np.ones(20))
+
+
+# --- Algorithm 1 -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_algorithm_1_recovers_a_low_rank_matrix(low_rank, seed):
+    skeleton = randomized_sampling(low_rank, CLUSTER, 6, np.random.default_rng(seed))
+    M = low_rank.block(CLUSTER, slice(0, N))
+    assert spans(skeleton.columns, M) < 1e-12
+    # Truncation by the diagonal of R: four important rows and pivots, beside six columns at random.
+    assert len(skeleton.rows) == 4
+    assert 4 <= len(skeleton.columns) <= 10
+    assert np.linalg.matrix_rank(M[skeleton.rows]) == 4
+
+
+def test_algorithm_1_spans_better_than_chance(matrix):
+    M = matrix.block(CLUSTER, slice(0, N))
+    important, uniform = [], []
+    for seed in range(20):
+        skeleton = randomized_sampling(matrix, CLUSTER, 3, np.random.default_rng(seed))
+        important.append(spans(skeleton.columns, M))
+        rng = np.random.default_rng(seed)
+        uniform.append(spans(uniform_sampling(matrix, len(skeleton.columns), rng).columns, M))
+    assert np.mean(important) < np.mean(uniform) / 2
+    assert np.std(important) < np.std(uniform)
+
+
+@pytest.mark.parametrize("iterations", [1, 2, 3])
+def test_algorithm_1_sets_grow_by_the_rank_each_time(matrix, iterations):
+    for seed in range(5):
+        skeleton = randomized_sampling(matrix, CLUSTER, 3, np.random.default_rng(seed), iterations=iterations)
+        assert len(np.unique(skeleton.columns)) == len(skeleton.columns) <= 3 * (iterations + 1)
+        assert len(np.unique(skeleton.rows)) == len(skeleton.rows) <= 3 * iterations
+        assert len(skeleton.columns) >= 3 * iterations
+        assert skeleton.rows.max() < 20
+
+
+def test_algorithm_1_stops_when_nothing_changes(low_rank):
+    """With every row drawn each time the pivots cannot change, and the second iteration is the last."""
+
+    def entries(iterations):
+        before = low_rank.entries
+        randomized_sampling(low_rank, CLUSTER, 20, np.random.default_rng(0), iterations=iterations)
+        return low_rank.entries - before
+
+    assert entries(1) < entries(2) == entries(3) == entries(50)
+
+
+def test_algorithm_1_chooses_among_candidates(low_rank):
+    candidates = np.array([1, 5, 21, 22, 44, 45, 46, 70])
+    skeleton = randomized_sampling(low_rank, CLUSTER, 2, np.random.default_rng(0), candidates=candidates)
+    assert np.isin(skeleton.columns, candidates).all()
+    assert 4 <= len(skeleton.columns) <= 6
+    assert spans(skeleton.columns, low_rank.block(CLUSTER, slice(0, N))) < 1e-12
+
+
+def test_important_columns_are_cut_at_the_rank():
+    rng = np.random.default_rng(0)
+    block = rng.normal(size=(10, 3)) @ rng.normal(size=(3, 25))
+    assert len(important_columns(block, 8)) == 3
+    assert len(important_columns(block, 2)) == 2
+    assert important_columns(block, 2)[0] == np.linalg.norm(block, axis=0).argmax()
+
+
+def test_important_columns_of_nothing():
+    assert important_columns(np.zeros((4, 6)), 3).shape == (1,)
+    assert important_columns(np.zeros((0, 6)), 3).shape == (0,)
+
+
+def test_pool_is_of_the_clusters_own_points(matrix, low_rank):
+    pool = pool_of_cluster(matrix, CLUSTER, 5, np.random.default_rng(0))
+    assert len(pool) == 5
+    assert (np.diff(pool) > 0).all()
+    assert pool.min() >= 20
+    assert pool.max() < 40
+    assert len(pool_of_cluster(low_rank, CLUSTER, 9, np.random.default_rng(0))) == 4
+
+
+# --- tiles -----------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 10**4), st.integers(0, 10**8))
+def test_tiles_cover_and_stay_small(length, height):
+    found = tiles(length, height)
+    assert sum(tile.stop - tile.start for tile in found) == length
+    assert [tile.stop for tile in found[:-1]] == [tile.start for tile in found[1:]]
+    widest = max((tile.stop - tile.start for tile in found), default=1)
+    assert widest == 1 or widest * height <= sampling._TILE_ENTRIES
