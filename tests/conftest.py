@@ -42,13 +42,13 @@ SAMPLINGS = ("energy", "randomized", "pooled", "uniform", "leverage", "exact", "
 
 
 class RadialCase:
-    """One kernel family: ``make(h)`` of the package, ``matrix(X, Y, h)`` from its formula and exact distances."""
+    """One kernel family: ``make(h)`` of the package, ``formula(t, h)``, and ``matrix(X, Y, h)`` from exact distances."""
 
     def __init__(self, name):
-        self.make, self._formula = KERNELS[name]
+        self.make, self.formula = KERNELS[name]
 
     def matrix(self, X, Y, h):
-        return self._formula(cdist(np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)), h)
+        return self.formula(cdist(np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)), h)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import blockbasis as bb
+from blockbasis import basis as basis_module
 from blockbasis.basis import (
     BlockDiagonal,
     determining_rows,
@@ -122,6 +123,23 @@ def test_own_spikes_do_not_steer_the_basis():
         basis = sampled_basis(matrix, whole, every_column(matrix), 20, np.random.default_rng(seed))
         rest = K - np.diag(basis.diagonal) - basis.vectors @ basis.core @ basis.vectors.T
         assert np.linalg.norm(rest) < np.linalg.norm(after) / 2
+
+
+def test_basis_and_diagonal_have_settled(monkeypatch):
+    """After three rounds they are where many more would bring them; after one they are not."""
+    X = unit_cube_mixture(300, 4, rng=0)
+    matrix = KernelMatrix(bb.Gaussian(0.05), X)
+    whole = slice(0, 300)
+    K = matrix.block(whole, whole)
+
+    def rest(rounds):
+        monkeypatch.setattr(basis_module, "DIAGONAL_ROUNDS", rounds)
+        basis = sampled_basis(matrix, whole, every_column(matrix), 20, np.random.default_rng(0))
+        return np.linalg.norm(K - np.diag(basis.diagonal) - basis.vectors @ basis.core @ basis.vectors.T)
+
+    rounds = basis_module.DIAGONAL_ROUNDS
+    settled = rest(30)
+    assert rest(rounds) <= 1.05 * settled < rest(1)
 
 
 def test_core_and_diagonal_hold_the_diagonal_block(matrix, parts):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import blockbasis as bb
+from blockbasis import directions
 from blockbasis.directions import (
     ColumnDirections,
     GramDirections,
@@ -114,8 +115,9 @@ def test_few_columns_are_gathered_as_they_are(matrix, parts):
     np.testing.assert_array_equal(columns.values, scaled_columns(matrix, skeleton))
 
 
-def test_many_columns_become_a_triangle_of_the_same_gram_matrix(points):
+def test_many_columns_become_a_triangle_of_the_same_gram_matrix(points, monkeypatch):
     """In bounded memory: no more columns than twice the rows, and what matters of them unchanged."""
+    monkeypatch.setattr(directions, "_MANY_ENTRIES", 0)
     matrix = KernelMatrix(bb.Gaussian(0.3), points)
     cluster = slice(50, 70)
     every = every_column(matrix)
@@ -127,7 +129,8 @@ def test_many_columns_become_a_triangle_of_the_same_gram_matrix(points):
     np.testing.assert_allclose(columns.values @ columns.values.T, M @ M.T, atol=1e-12)
 
 
-def test_many_columns_of_a_cross_matrix(points):
+def test_many_columns_of_a_cross_matrix(points, monkeypatch):
+    monkeypatch.setattr(directions, "_MANY_ENTRIES", 0)
     matrix = KernelMatrix(bb.Gaussian(0.3), points[:30], points)
     scales = np.linspace(1, 3, 160)
     columns = gather(matrix, slice(5, 25), Skeleton(np.arange(160), scales, np.empty(0, dtype=np.intp)))

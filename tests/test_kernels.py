@@ -66,6 +66,19 @@ def test_values_never_exceed_one(radial):
     assert K.min() >= 0
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_profile_falls_from_one(radial, dtype):
+    """Also where rounding could lift it above: (1 + s) exp(-s) for tiny s."""
+    squared = np.concatenate(([0.0], np.logspace(-37, 6, 5000))).astype(dtype)
+    values = radial.make(0.3).profile(squared.copy())
+    assert values.dtype == dtype
+    assert values[0] == values.max() == 1
+    assert values.min() >= 0
+    assert np.diff(values).max() <= 4 * np.finfo(dtype).eps
+    exact = radial.formula(np.sqrt(squared.astype(np.float64)), 0.3)
+    np.testing.assert_allclose(values, exact, atol=1e-14 if dtype is np.float64 else 1e-6)
+
+
 def test_float32_in_float32_out(radial, X, Y):
     K = radial.make(0.7)(X.astype(np.float32), Y.astype(np.float32))
     assert K.dtype == np.float32

@@ -83,6 +83,28 @@ def test_full_ranks_are_exact(X, make, h, k, seed):
     assert np.linalg.norm(A.todense() - K) <= 1e-12 * np.linalg.norm(K)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@given(
+    X=clouds(),
+    make=makers,
+    h=st.floats(-4, 5).map(lambda exponent: 10**exponent),
+    method=st.sampled_from(
+        [*DEFINITE, {"algorithm": "paper"}, {"sampling": "diagonal-block"}, {"partition": "kcenters"}]
+    ),
+    k=st.integers(1, 5),
+    rank=st.integers(1, 12),
+    seed=seeds,
+)
+@settings(max_examples=150)
+def test_any_points_can_be_factored(dtype, X, make, h, method, k, rank, seed):
+    """Duplicates, lines, lattices, single points; the identity and the matrix of ones: finite, with orthonormal bases."""
+    A = bb.factorize(X, make(h), n_clusters=min(k, len(X)), rank=rank, dtype=dtype, rng=seed, n_jobs=1, **method)
+    assert np.isfinite(A.todense()).all()
+    assert np.isfinite(A.extend(X + 0.1).todense()).all()
+    for U in A.bases:
+        np.testing.assert_allclose(U.T @ U, np.eye(U.shape[1]), atol=1e-12 if dtype is np.float64 else 1e-5)
+
+
 # --- permutation -----------------------------------------------------------------------------------------------------
 
 

@@ -191,6 +191,7 @@ def test_labels():
     np.testing.assert_array_equal(checked, [3, 1, 2])
     refused(ValueError, ["one label for each of the 4 points", "(3,)"], check_labels, [1, 2, 3], 4)
     refused(ValueError, ["one label for each of the 4 points", "(2, 2)"], check_labels, [[1, 2], [3, 4]], 4)
+    refused(ValueError, ["one label for each", "list"], check_labels, [[1], [2, 3]], 2)
     refused(TypeError, ["integers", "float64"], check_labels, [1.0, 2.0], 2)
 
 

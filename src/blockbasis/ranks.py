@@ -28,30 +28,27 @@ class Market:
 
     Parameters
     ----------
-    n_points, n_clusters : int
+    n_points : int
         Of the whole partition.
     sizes : ndarray of shape (m,)
         Points of each known cluster.
+    weights : ndarray of shape (m,)
+        How many clusters of the partition each known one stands for.
     spectra : sequence of m Spectrum
     diagonal : bool
         Whether the n floats of a diagonal part are stored too.
     """
 
     n_points: int
-    n_clusters: int
     sizes: IntArray
+    weights: FloatArray
     spectra: Sequence[Spectrum]
     diagonal: bool
 
     @property
-    def weight(self) -> float:
-        """How many points each known point stands for."""
-        return self.n_points / float(self.sizes.sum())
-
-    @property
     def norm(self) -> float:
         """Squared Frobenius norm of the kernel matrix, estimated."""
-        return self.weight * sum(spectrum.norm for spectrum in self.spectra)
+        return float(self.weights @ [spectrum.norm for spectrum in self.spectra])
 
     def ranks(self, price: float) -> IntArray:
         """Rank of each known cluster at ``price`` per float."""
@@ -68,17 +65,17 @@ class Market:
 
     def total(self, ranks: IntArray) -> float:
         """Sum of all clusters' ranks, estimated from the known ones."""
-        return float(ranks.mean()) * self.n_clusters
+        return float(self.weights @ ranks)
 
     def stored(self, ranks: IntArray) -> float:
         """Floats stored by the whole factorization."""
         total = self.total(ranks)
-        bases = self.weight * float(self.sizes @ ranks)
+        bases = float((self.weights * self.sizes) @ ranks)
         return bases + total * (total + 1) / 2 + (self.n_points if self.diagonal else 0)
 
     def error(self, ranks: IntArray) -> float:
         """Squared Frobenius error of the whole factorization, predicted."""
-        return self.weight * sum(residual(s, int(r)) for s, r in zip(self.spectra, ranks, strict=True))
+        return float(self.weights @ [residual(s, int(r)) for s, r in zip(self.spectra, ranks, strict=True)])
 
     def price_within(self, enough: Callable[[IntArray], bool]) -> float | None:
         """The highest price whose ranks are ``enough``; None when all directions together are not."""

@@ -22,7 +22,7 @@ from blockbasis.kernels import Kernel
 from blockbasis.matrix import KernelMatrix
 from blockbasis.operator import BlockBasis
 from blockbasis.partition import Partition
-from blockbasis.ranks import Market, worthwhile
+from blockbasis.ranks import Market, residual, worthwhile
 from blockbasis.sampling import ENERGY_COLUMNS_PER_RANK, energy_sampling
 from blockbasis.verification import (
     cut_bases,
@@ -85,7 +85,7 @@ class Plan:
     ----------
     n_clusters : int
     ranks : ndarray of shape (n_clusters,)
-        Expected rank of each cluster; those that the pilot did not look at have the mean of those it did.
+        Expected rank of each cluster: the mean, since the pilot looks at some clusters only.
     stored : int
         Floats that a product will read.
     nbytes : int
@@ -224,9 +224,9 @@ def _pilot(
 ) -> _Pilot:
     """Spectra of some clusters, at ranks raised until the goal is in sight."""
     matrix = KernelMatrix(kernel, X[partition.order])
-    chosen = _some_clusters(partition, points, rng)
+    chosen, weights = _some_clusters(partition, points, rng)
     sizes = partition.sizes[chosen]
-    trace = float(sum(matrix.diagonal(partition.cluster(int(i))).sum() for i in chosen)) * len(X) / float(sizes.sum())
+    trace = float(weights @ [matrix.diagonal(partition.cluster(int(i))).sum() for i in chosen])
     streams = rng.spawn(len(chosen))
     highest = np.minimum(rank, sizes)
     spectra: list[Spectrum] = [None] * len(chosen)  # type: ignore[list-item]
@@ -244,12 +244,14 @@ def _pilot(
             spectra[position] = spectrum
         work = float((sizes[todo] * highest[todo] ** 2).sum()) + 1.0
         seconds_per_work = (time.perf_counter() - start) / work
-        market = Market(len(X), partition.n_clusters, sizes, spectra, method.diagonal)
+        market = Market(len(X), sizes, weights, spectra, method.diagonal)
         ranks, price = _ranks_for(goal, market, trace)
         # A rank within the oversampled end of its spectrum is cut off by what was computed, not by its worth.
         todo = np.flatnonzero((ranks > highest - 1) & (highest < sizes))
         if price is None:
-            todo = np.flatnonzero(highest < sizes)
+            left = np.array([residual(spectrum, len(spectrum.values)) for spectrum in spectra])
+            fair = goal.allowed(market.norm, trace, len(X)) * sizes / len(X)
+            todo = np.flatnonzero((left > fair / 2) & (highest < sizes))
         if not len(todo):
             return _Pilot(partition, market, ranks, price or 0.0, trace, seconds_per_work)
         highest[todo] = np.minimum(2 * highest[todo], sizes[todo])
@@ -267,22 +269,31 @@ def _ranks_for(goal: Goal, market: Market, trace: float) -> tuple[IntArray, floa
     return market.ranks(price or 0.0), price
 
 
-def _some_clusters(partition: Partition, points: int, rng: np.random.Generator) -> IntArray:
-    """Clusters drawn at random until they hold enough points."""
+def _some_clusters(partition: Partition, points: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
+    """Clusters that hold about ``points`` points, and how many clusters each stands for.
+
+    Large clusters hold most of the memory and of the error, so they are drawn with a chance that follows their size:
+    the k-th of equal steps through all points falls into the cluster drawn.
+    """
+    n, sizes = partition.n_points, partition.sizes
+    largest = np.sort(sizes)[::-1]
+    count = max(1, int(np.searchsorted(np.cumsum(largest), min(points, n))) + 1)
+    steps = (np.arange(count) + rng.random()) * n / count
     order = rng.permutation(partition.n_clusters)
-    count = int(np.searchsorted(np.cumsum(partition.sizes[order]), points)) + 1
-    return np.sort(order[:count])
+    hit = order[np.searchsorted(np.cumsum(sizes[order]), steps, side="right")]
+    chosen = np.unique(hit)
+    return chosen, 1 / np.minimum(1, count * sizes[chosen] / n)
 
 
 def _plan_of(pilot: _Pilot, goal: Goal, method: Method, X: FloatArray) -> Plan:
     n, d = X.shape
     market, partition = pilot.market, pilot.partition
-    mean = pilot.ranks.mean()
     total = market.total(pilot.ranks)
-    ranks = np.minimum(np.maximum(round(float(mean)), 1), partition.sizes)
+    mean = total / partition.n_clusters
+    ranks = np.minimum(max(round(mean), 1), partition.sizes)
     entries = n * min(ENERGY_COLUMNS_PER_RANK * mean * _OVERBUILD, n) + min(INNER_ROWS_PER_RANK * total, n) ** 2 / 2
     extension = total * 2 * (d + mean)
-    work = market.weight * float((market.sizes * (_OVERBUILD * pilot.ranks + _OVERBUILD_MORE) ** 2).sum())
+    work = float((market.weights * market.sizes) @ (_OVERBUILD * pilot.ranks + _OVERBUILD_MORE) ** 2)
     norm = regularized_norm(market.norm, pilot.trace, n, goal.ridge)
     return Plan(
         n_clusters=partition.n_clusters,

@@ -150,7 +150,7 @@ def market_of(bases: Sequence[ClusterBasis], inner: FloatArray, *, diagonal: boo
     descending = [np.maximum.accumulate(piece[::-1])[::-1] for piece in np.split(energies, edges)]
     spectra = [Spectrum(piece, tail=0.0, own_share=0.0, norm=0.0) for piece in descending]
     sizes = np.array([basis.vectors.shape[0] for basis in bases])
-    return Market(int(sizes.sum()), len(bases), sizes, spectra, diagonal)
+    return Market(int(sizes.sum()), sizes, np.ones(len(bases)), spectra, diagonal)
 
 
 def smallest_within(
