@@ -55,6 +55,8 @@ class DenseReference:
         C = self._inner(bases, d)
         if d is None:
             return self._error(bases, C, None)
+        values, vectors = np.linalg.eigh(C)  # kept positive semi-definite, as the factorization is
+        C = (vectors * np.maximum(values, 0)) @ vectors.T
         offsets = np.concatenate(([0], np.cumsum([U.shape[1] for U in bases])))
         own = [C[a:b, a:b] for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
         held = [np.einsum("ij,ij->i", U @ c, U) for U, c in zip(bases, own, strict=True)]

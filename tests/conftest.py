@@ -42,7 +42,7 @@ SAMPLINGS = ("energy", "randomized", "pooled", "uniform", "leverage", "exact", "
 
 
 class RadialCase:
-    """One kernel family: ``make(h)`` of the package, ``formula(t, h)``, and ``matrix(X, Y, h)`` from exact distances."""
+    """One kernel family: ``make(h)`` of the package, ``formula(t, h)``, ``matrix(X, Y, h)`` from exact distances."""
 
     def __init__(self, name):
         self.make, self.formula = KERNELS[name]

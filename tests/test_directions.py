@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import blockbasis as bb
-from blockbasis import directions
+from blockbasis import directions, sampling
 from blockbasis.directions import (
     ColumnDirections,
     GramDirections,
@@ -200,6 +200,25 @@ def test_leading_directions_are_singular_vectors(make, matrix, parts, skeleton, 
         assert directions.energy == pytest.approx((s**2).sum(), rel=1e-10)
         own = M[:, np.isin(skeleton.columns, np.arange(40, 100))].T @ kept
         assert directions.own_energy(kept) == pytest.approx((own**2).sum(), rel=1e-9)
+
+
+def test_directions_of_very_many_columns(make, points, monkeypatch):
+    """Never all in memory at once, yet the same directions, with and without a diagonal taken out."""
+    monkeypatch.setattr(directions, "_MANY_ENTRIES", 0)
+    monkeypatch.setattr(sampling, "_TILE_ENTRIES", 20 * 33)
+    matrix = KernelMatrix(bb.Gaussian(0.3), points)
+    cluster = slice(50, 70)
+    source = make(matrix, cluster, every_column(matrix))
+    for out in (0.0, 0.4):
+        source.deflate(np.full(20, out))
+        M = matrix.block(cluster, slice(0, 160))
+        M[np.arange(20), np.arange(50, 70)] -= out
+        U, s, _ = np.linalg.svd(M)
+        vectors, energies = source.leading(8, np.random.default_rng(0))
+        np.testing.assert_allclose(energies, s[:8] ** 2, rtol=1e-8)
+        np.testing.assert_allclose(np.abs(vectors.T @ U[:, :8]), np.eye(8), atol=1e-6)
+        assert source.energy == pytest.approx((s**2).sum(), rel=1e-10)
+        assert source.own_energy(vectors) == pytest.approx(((M[:, 50:70].T @ vectors) ** 2).sum(), rel=1e-8)
 
 
 def test_deflation_leaves_the_columns_for_others(make, matrix, parts):

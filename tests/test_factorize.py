@@ -247,7 +247,7 @@ def test_integer_points(dtype):
 
 
 @pytest.mark.parametrize("method", [{}, {"sampling": "exact", "inner": "exact"}, {"basis": "skeleton"}], ids=str)
-@pytest.mark.parametrize(("h", "rank"), [(0.5, 10), (0.5, 40), (2.0, 5), (2.0, 10), (5.0, 10)])
+@pytest.mark.parametrize(("h", "rank"), [(0.5, 10), (2.0, 10), (5.0, 10)])
 def test_float32_costs_nothing_that_matters(many_points, relative, method, h, rank):
     """design.md 4.10: no cost for tolerances of 1e-5 and more, factored in float64 where that takes it."""
     common = {"n_clusters": 4, "rank": rank, "partition": np.arange(600) % 4, **method}
@@ -269,19 +269,19 @@ def test_dtype_is_what_was_asked_for(points):
     assert narrow.diagonal_part.dtype == np.float32
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [{}, {"algorithm": "paper"}, {"basis": "skeleton"}, {"cutoff": 0.01}, {"partition": "kcenters"}],
-    ids=str,
-)
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
 class TestDegeneratePoints:
-    @pytest.fixture
-    def settings(self, settings, dtype):
-        return {**settings, "dtype": dtype}
+    @pytest.fixture(
+        params=[{}, {"algorithm": "paper"}, {"basis": "skeleton"}, {"cutoff": 0.01}, {"partition": "kcenters"}], ids=str
+    )
+    def method(self, request):
+        return request.param
+
+    @pytest.fixture(params=["float64", "float32"])
+    def settings(self, method, request):
+        return {**method, "dtype": request.param}
 
     def exact(self, X, kernel, settings, **fixed):
-        for seed in range(5):
+        for seed in range(3):
             A = bb.factorize(X, kernel, rng=seed, **{"n_clusters": 1, "rank": 3, **settings, **fixed})
             np.testing.assert_allclose(A.todense(), kernel(X), atol=1e-6 if A.dtype == np.float64 else 1e-5)
             assert np.isfinite(A.extend(X).todense()).all()
@@ -303,6 +303,14 @@ class TestDegeneratePoints:
     def test_duplicated_points(self, settings):
         X = np.repeat(np.random.default_rng(0).normal(size=(6, 2)), 10, axis=0)
         self.exact(X, bb.Gaussian(1.0), settings, n_clusters=2, rank=8)
+
+    @pytest.mark.parametrize("h", [1e-3, 1e4])
+    def test_duplicated_points_at_the_ends_of_the_bandwidths(self, settings, h):
+        """A matrix of ones throughout, or of ones in blocks: every direction but a few is rounding."""
+        X = np.random.default_rng(0).normal(size=(9, 2))[2:]
+        self.exact(np.repeat(X, 6, axis=0), bb.Gaussian(h), settings, n_clusters=4, rank=3 if h < 1 else 2)
+        if "algorithm" not in settings or h > 1:  # the paper's rows, drawn at random, do not see every lone point
+            self.exact(np.concatenate((np.zeros((40, 2)), X)), bb.Gaussian(h), settings, n_clusters=3, rank=12)
 
     def test_one_column(self, settings):
         X = np.linspace(0, 1, 50)[:, np.newaxis]

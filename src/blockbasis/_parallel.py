@@ -36,17 +36,9 @@ def map_threads(
     function: Callable[..., T],
     tasks: Iterable[tuple[Any, ...]],
     n_jobs: int,
-    done: Callable[[], None] | None = None,
 ) -> list[T]:
-    """``[function(*task) for task in tasks]``, in order, over ``n_jobs`` threads; ``done`` is called after each."""
-
-    def call(*task: Any) -> T:
-        result = function(*task)
-        if done is not None:
-            done()
-        return result
-
+    """``[function(*task) for task in tasks]``, in order, over ``n_jobs`` threads."""
     if n_jobs == 1:
-        return [call(*task) for task in tasks]
+        return [function(*task) for task in tasks]
     # NumPy and LAPACK release the interpreter's lock, and threads share the points without a copy.
-    return list(Parallel(n_jobs=n_jobs, backend="threading")(delayed(call)(*task) for task in tasks))
+    return list(Parallel(n_jobs=n_jobs, backend="threading")(delayed(function)(*task) for task in tasks))

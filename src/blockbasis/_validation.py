@@ -157,16 +157,6 @@ def check_rng(rng: Seed, *, name: str, caller: str) -> np.random.Generator:
     return np.random.default_rng(check_integer(rng, name=name, caller=caller, low=0))
 
 
-def check_non_negative(value: Any, *, name: str, caller: str) -> float:
-    """A finite number of at least zero."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
-        raise TypeError(_message(name, caller, "a number of at least 0", value))
-    number = float(value)
-    if not (math.isfinite(number) and number >= 0):
-        raise ValueError(_message(name, caller, "a finite number of at least 0", value))
-    return number
-
-
 _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,7 +56,6 @@ def make_bases(
     method: Method,
     rng: np.random.Generator,
     n_jobs: int,
-    done: Callable[[], None] | None = None,
 ) -> list[ClusterBasis]:
     """One basis for each row cluster, from columns sampled for it: first half of Algorithm 5."""
     streams = rng.spawn(partition.n_clusters)
@@ -68,7 +67,7 @@ def make_bases(
             return full_basis(matrix, cluster)
         return one_basis(matrix, cluster, columns, rank, method, streams[i], pool=pool)
 
-    return map_threads(one, [(i,) for i in range(partition.n_clusters)], n_jobs, done)
+    return map_threads(one, [(i,) for i in range(partition.n_clusters)], n_jobs)
 
 
 def one_basis(
@@ -126,7 +125,6 @@ def make_inner(
     method: Method,
     rng: np.random.Generator,
     n_jobs: int,
-    done: Callable[[], None] | None = None,
 ) -> tuple[InnerMatrix, Cutoff | None]:
     """Inner matrix of the bases: second half of Algorithm 5."""
     return symmetric_inner(
@@ -138,7 +136,6 @@ def make_inner(
         cutoff=method.cutoff,
         streams=rng.spawn(partition.n_clusters),
         n_jobs=n_jobs,
-        done=done,
     )
 
 

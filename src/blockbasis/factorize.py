@@ -16,7 +16,6 @@ from blockbasis._validation import (
     check_fraction,
     check_integer,
     check_memory,
-    check_non_negative,
     check_points,
     check_ranks,
     check_rng,
@@ -28,7 +27,7 @@ from blockbasis.kernels import CallableKernel, as_kernel
 from blockbasis.matrix import KernelMatrix
 from blockbasis.operator import BlockBasis, CrossBlockBasis, Entries
 from blockbasis.partition import Partition, make_partition
-from blockbasis.tuning import Goal, Plan, build_to_goal, default_clusters, make_plan
+from blockbasis.tuning import Goal, build_to_goal, default_clusters, make_plan
 
 DEFAULT_TOL = 1e-3
 
@@ -42,10 +41,8 @@ def factorize(
     *,
     tol: float | None = None,
     memory: int | str | None = None,
-    ridge: float = 0.0,
     n_clusters: int | None = None,
     rank: Any = None,
-    plan: Plan | None = None,
     partition: Any = "kmeans",
     algorithm: str = "default",
     sampling: str | None = None,
@@ -57,32 +54,105 @@ def factorize(
     rng: Seed = None,
     n_jobs: int | None = None,
 ) -> BlockBasis:
-    """Compress the kernel matrix of ``X`` into U C Uᵀ + D."""
+    """Compress the kernel matrix of ``X`` into U C Uᵀ + D, in time and memory linear in the number of points.
+
+    Give one of ``tol``, ``memory`` and ``rank``; with none, ``tol`` is 1e-3.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        The points: finite real numbers. float32 points are worked on in float32.
+    kernel : Kernel or callable
+        Such as ``Gaussian(1.0)``, or a function k(X, Y) -> array that is symmetric and positive definite.
+    tol : float, default=None
+        Relative Frobenius error |K - A| / |K| to reach. The number of clusters and the ranks are chosen, the result is
+        checked against exact rows that were not used to build it, enlarged until they show the tolerance met, and cut
+        to the ranks that need least memory.
+    memory : int or str, default=None
+        Instead of ``tol``, a budget that ``stored`` never exceeds: floats, or a size such as "512MB".
+    n_clusters : int, default=None
+        Clusters of points; None searches for the best number, or, when ``rank`` is given, takes sqrt(n) / 4.
+        Fewer come back when the points have fewer distinct places.
+    rank : int or sequence of int, default=None
+        Basis vectors of every cluster, or of each. A cluster of no more points than that is kept exactly.
+    partition : {"kmeans", "kcenters", "random"}, Partition, or array-like of shape (n,), default="kmeans"
+        How the points are clustered, or a label for each point.
+    algorithm : {"default", "paper"}, default="default"
+        "paper": the paper's Algorithms 1 to 5 with its settings. "default": energy sampling, one set of rows for each
+        cluster in the inner matrix, and a diagonal part.
+    sampling : {"energy", "randomized", "pooled", "uniform", "leverage", "exact", "diagonal-block"}, default=None
+        Which columns a basis is taken from; None is the algorithm's own: "energy", or "randomized" (the paper's
+        Algorithm 2; "pooled" is its Algorithm 3). "leverage" and "exact" look at all columns: quadratic cost.
+        "diagonal-block" takes the cluster's own columns only, as MEKA does.
+    basis : {"svd", "skeleton"}, default="svd"
+        "svd" is the more accurate. "skeleton" is spanned by few kernel columns: `BlockBasis.extend` is then exact,
+        and fewer entries are evaluated.
+    inner : {"sampled", "exact"}, default="sampled"
+        "exact" evaluates every entry of the matrix.
+    diagonal : bool, default=None
+        Whether to carry D, the part of the diagonal that U C Uᵀ does not hold; None is the algorithm's own choice.
+    cutoff : float, default=None
+        Relative error that may be given up for zero blocks in C; None keeps all blocks. A matrix with blocks cut off
+        may be indefinite: see `BlockBasis.cutoff`.
+    dtype : {numpy.float32, numpy.float64}, default=None
+        Precision of the work and of the result; None is that of ``X``.
+    rng : int, Generator or None
+        Seed. The result depends on it alone, not on ``n_jobs``.
+    n_jobs : int, default=None
+        Threads; None is one for each core.
+
+    Returns
+    -------
+    BlockBasis
+        A `scipy.sparse.linalg.LinearOperator` in the order of the points given.
+
+    See Also
+    --------
+    factorize_cross : The matrix between two sets of points.
+    relative_error : How far the result is from the truth.
+
+    References
+    ----------
+    R. Wang, Y. Li, M. W. Mahoney and E. Darve, "Block basis factorization for scalable kernel evaluation",
+    SIAM Journal on Matrix Analysis and Applications 40 (2019).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import blockbasis as bb
+    >>> X = np.random.default_rng(0).normal(size=(2000, 3))
+    >>> A = bb.factorize(X, bb.Gaussian(2.0), tol=1e-2, rng=0)
+    >>> A.shape
+    (2000, 2000)
+    >>> bb.relative_error(A, X, bb.Gaussian(2.0)).value < 1e-2
+    True
+    >>> A.stored < 0.02 * 2000**2
+    True
+    >>> (A @ np.ones(2000)).shape
+    (2000,)
+    """
     caller = "factorize"
     X = check_points(X, name="X", caller=caller)
     X = X.astype(check_dtype(dtype, X.dtype, name="dtype", caller=caller), copy=False)
     kernel = as_kernel(kernel, caller=caller)
     method = _check_method(algorithm, sampling, basis, inner, diagonal, cutoff, caller)
     n_jobs = check_n_jobs(n_jobs, caller=caller)
-    root = check_rng(rng, name="rng", caller=caller)
-    goal = _check_goal(tol, memory, ridge, rank, X, caller)
+    goal = _check_goal(tol, memory, rank, method, X, caller)
     if n_clusters is not None:
         n_clusters = check_integer(n_clusters, name="n_clusters", caller=caller, low=1, high=X.shape[0])
-    of_partition, of_bases, of_inner, of_plan = root.spawn(4)
+    of_partition, of_bases, of_inner, of_plan = check_rng(rng, name="rng", caller=caller).spawn(4)
 
-    def partition_of(k: int, stream: np.random.Generator) -> Partition:
+    def clusters(k: int, stream: np.random.Generator) -> Partition:
         return make_partition(X, k, partition, stream, caller=caller)
 
     with single_threaded():
         if goal is not None:
-            if plan is None:
-                if not isinstance(partition, str):
-                    n_clusters = 1
-                plan = make_plan(X, kernel, goal, method, partition_of, n_clusters, of_plan, n_jobs)
+            given = n_clusters if isinstance(partition, str) else 1
+            plan = make_plan(X, kernel, goal, method, clusters, given, of_plan, n_jobs)
             matrix = KernelMatrix(kernel, X[plan.partition.order])
             _check_symmetric(matrix, of_partition)
             return build_to_goal(matrix, plan, method, of_bases, n_jobs)
-        parts = partition_of(n_clusters or default_clusters(X.shape[0]), of_partition)
+        parts = clusters(n_clusters or default_clusters(X.shape[0]), of_partition)
         ranks = check_ranks(rank, parts.n_clusters, name="rank", caller=caller)
         matrix = KernelMatrix(kernel, X[parts.order])
         _check_symmetric(matrix, of_partition)
@@ -107,7 +177,38 @@ def factorize_cross(
     rng: Seed = None,
     n_jobs: int | None = None,
 ) -> CrossBlockBasis:
-    """Compress the kernel matrix of two sets of points, K(Y, X) ~ U C Vᵀ."""
+    """Compress the kernel matrix of two sets of points, K(Y, X) ~ U C Vᵀ.
+
+    Parameters
+    ----------
+    Y : array-like of shape (m, d)
+        Points of the rows.
+    X : array-like of shape (n, d)
+        Points of the columns.
+    kernel : Kernel or callable
+        A function need not be symmetric here.
+    n_clusters : int or tuple of two int
+        Clusters of both sets, or of Y and of X.
+    rank : int
+        Basis vectors of every cluster, on both sides.
+    partition, algorithm, sampling, inner, dtype, rng, n_jobs
+        As in `factorize`; there is no diagonal part.
+
+    Returns
+    -------
+    CrossBlockBasis
+        A `scipy.sparse.linalg.LinearOperator` of shape (m, n).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import blockbasis as bb
+    >>> rng = np.random.default_rng(0)
+    >>> X, Y = rng.normal(size=(500, 2)), rng.normal(size=(300, 2))
+    >>> B = bb.factorize_cross(Y, X, bb.Gaussian(2.0), n_clusters=4, rank=25, rng=0)
+    >>> bb.relative_error(B, X, bb.Gaussian(2.0), Y=Y).value < 1e-3
+    True
+    """
     caller = "factorize_cross"
     Y = check_points(Y, name="Y", caller=caller)
     X = check_points(X, name="X", caller=caller, n_features=Y.shape[1])
@@ -151,20 +252,21 @@ def factorize_cross(
 
 
 def _check_goal(
-    tol: float | None, memory: int | str | None, ridge: float, rank: Any, X: FloatArray, caller: str
+    tol: float | None, memory: int | str | None, rank: Any, method: Method, X: FloatArray, caller: str
 ) -> Goal | None:
     """What was asked for: a goal, or None when the ranks are given."""
-    ridge = check_non_negative(ridge, name="ridge", caller=caller)
     given = [name for name, value in (("tol", tol), ("memory", memory), ("rank", rank)) if value is not None]
     if len(given) > 1:
-        raise ValueError(
-            f"Give one of 'tol', 'memory' and 'rank' to {caller}: each of them fixes the ranks. Got {given}."
-        )
+        got = " and ".join(f"'{name}'" for name in given)
+        raise ValueError(f"{caller} takes one of 'tol', 'memory' and 'rank': each fixes the ranks. Got {got} together.")
     if rank is not None:
         return None
+    if method.paper or method.sampling != "energy":
+        what = "algorithm='paper'" if method.paper else f"sampling={method.sampling!r}"
+        raise ValueError(f"The 'rank' parameter of {caller} must be given with {what}: it has no rule for the ranks.")
     if memory is not None:
-        return Goal(None, check_memory(memory, X.itemsize, X.shape[0], name="memory", caller=caller), ridge)
-    return Goal(DEFAULT_TOL if tol is None else check_fraction(tol, name="tol", caller=caller), None, ridge)
+        return Goal(None, check_memory(memory, X.itemsize, X.shape[0], name="memory", caller=caller))
+    return Goal(DEFAULT_TOL if tol is None else check_fraction(tol, name="tol", caller=caller), None)
 
 
 def _check_method(

@@ -7,7 +7,7 @@ only j >= i are kept, each off-diagonal block once, and a product uses it twice.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -241,7 +241,6 @@ def symmetric_inner(
     cutoff: float | None,
     streams: Sequence[np.random.Generator],
     n_jobs: int,
-    done: Callable[[], None] | None = None,
 ) -> tuple[InnerMatrix, Cutoff | None]:
     """Inner matrix of a symmetric factorization.
 
@@ -265,7 +264,7 @@ def symmetric_inner(
         wanted = np.arange(i + 1, k)[~far[i, i + 1 :]]
         return wanted, _BLOCKS[method](sides, i, wanted.tolist(), streams[i])
 
-    rows = map_threads(others, [(i,) for i in range(k)], n_jobs, done)
+    rows = map_threads(others, [(i,) for i in range(k)], n_jobs)
     rows, spent = _drop_small(rows, budget, spent)
     kept = tuple(np.concatenate(([i], wanted)).astype(np.intp) for i, (wanted, _) in enumerate(rows))
     panels = tuple(np.concatenate([own[i], *blocks], axis=1) for i, (_, blocks) in enumerate(rows))

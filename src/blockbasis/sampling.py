@@ -23,8 +23,8 @@ PLAIN_COLUMNS_PER_RANK = 2
 #: Rows of the cluster and columns of each other cluster that estimate the energy between the two.
 _ENERGY_ROWS = 10
 _ENERGY_COLUMNS = 20
-#: A cluster that looked empty to so few samples still gives columns at this share of the largest energy.
-_ENERGY_FLOOR = 1e-4
+#: Part of the columns drawn uniformly: so few samples can miss a cluster that holds a few large entries.
+_UNIFORM_SHARE = 0.01
 
 #: The paper's setting of Algorithm 1, and where its pivoted QR stops: |R_jj| against |R_11|.
 SAMPLING_ITERATIONS = 2
@@ -95,8 +95,8 @@ def _cluster_energies(matrix: KernelMatrix, cluster: slice, columns: Partition, 
 
 def _inclusion_probabilities(energies: FloatArray, sizes: IntArray, n_columns: int) -> FloatArray:
     """Probability of a column of each cluster: as its energy, at most one, ``n_columns`` expected in all."""
-    largest = energies.max()
-    weights = np.maximum(energies, _ENERGY_FLOOR * largest) if largest > 0 else np.ones_like(energies)
+    mean = float(energies @ sizes) / float(sizes.sum())
+    weights = (1 - _UNIFORM_SHARE) * energies + _UNIFORM_SHARE * mean if mean > 0 else np.ones_like(energies)
     certain = np.zeros(sizes.shape[0], dtype=bool)
     probabilities = np.ones(sizes.shape[0])
     while not certain.all():

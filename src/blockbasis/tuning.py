@@ -8,22 +8,22 @@ to the smallest ranks that do.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from blockbasis._parallel import map_threads
 from blockbasis._typing import FloatArray, IntArray
-from blockbasis.basis import INNER_ROWS_PER_RANK, ClusterBasis, Spectrum, sampled_spectrum
+from blockbasis.basis import ClusterBasis, Spectrum, sampled_spectrum
 from blockbasis.construction import Method, assemble, make_inner, one_basis
+from blockbasis.inner import nearest_semidefinite
 from blockbasis.kernels import Kernel
 from blockbasis.matrix import KernelMatrix
 from blockbasis.operator import BlockBasis
 from blockbasis.partition import Partition
 from blockbasis.ranks import Market, residual, worthwhile
-from blockbasis.sampling import ENERGY_COLUMNS_PER_RANK, energy_sampling
+from blockbasis.sampling import energy_sampling
 from blockbasis.verification import (
     cut_bases,
     cut_inner,
@@ -44,9 +44,6 @@ _OVERBUILD = 1.25
 _OVERBUILD_MORE = 4
 #: The check must show the tolerance met by this many standard errors.
 _DEVIATIONS = 2.5
-_MAX_ROUNDS = 12
-#: Below this relative error |k|² - 2 k U cᵀ + |c|² cancels, and the error is not measured well.
-SMALLEST_TOL = 1e-7
 
 
 @dataclass(frozen=True)
@@ -58,72 +55,35 @@ class Goal:
     tol : float or None
     memory : int or None
         Stored floats.
-    ridge : float
-        The error is relative to the norm of K + ridge I.
     """
 
     tol: float | None
     memory: int | None
-    ridge: float = 0.0
 
-    def allowed(self, norm: float, trace: float, n: int) -> float:
+    def allowed(self, norm: float) -> float:
         """Squared error allowed, for the squared norm of K."""
         assert self.tol is not None
-        return self.tol**2 * regularized_norm(norm, trace, n, self.ridge)
-
-
-def regularized_norm(norm: float, trace: float, n: int, ridge: float) -> float:
-    """Squared Frobenius norm of K + ridge I from that of K."""
-    return norm + 2 * ridge * trace + n * ridge**2
+        return self.tol**2 * norm
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a factorization will cost, before it is built; `factorize` executes it.
+    """Clusters, and the price of a float at which their ranks keep a goal.
 
     Parameters
     ----------
-    n_clusters : int
-    ranks : ndarray of shape (n_clusters,)
-        Expected rank of each cluster: the mean, since the pilot looks at some clusters only.
-    stored : int
-        Floats that a product will read.
-    nbytes : int
-        Bytes that the factorization will keep, the extension too.
-    entries : int
-        Kernel entries that will be evaluated.
-    predicted_error : float
-        Relative Frobenius error.
-    seconds : float
-        Time that the factorization will take on this machine.
+    goal : Goal
+    partition : Partition
+    price : float
+        Squared error that a stored float must remove to be worth it.
+    mean_rank : float
+        Expected, over all clusters.
     """
 
-    n_clusters: int
-    ranks: IntArray = field(repr=False)
-    stored: int
-    nbytes: int
-    entries: int
-    predicted_error: float
-    seconds: float
-    goal: Goal = field(repr=False)
-    partition: Partition = field(repr=False)
-    price: float = field(repr=False)
-    shape: tuple[int, int] = field(repr=False)
-
-    def __str__(self) -> str:
-        n = self.partition.n_points
-        dense = n * n
-        lines = [
-            f"Plan for a kernel matrix of {n:,} points",
-            f"  clusters         {self.n_clusters}, mean rank {self.ranks.mean():.1f}",
-            f"  stored           {self.stored:,} floats: {self.stored / n:.1f} per point",
-            f"  dense matrix     {dense:,} floats: {dense / max(self.stored, 1):.1f} times more",
-            f"  memory kept      {self.nbytes / 1e6:,.1f} MB",
-            f"  kernel entries   {self.entries:,}: {self.entries / dense:.1%} of the matrix",
-            f"  predicted error  {self.predicted_error:.2g}",
-            f"  time             {self.seconds:.1f} s",
-        ]
-        return "\n".join(lines)
+    goal: Goal
+    partition: Partition
+    price: float
+    mean_rank: float
 
 
 # --- the pilot -------------------------------------------------------------------------------------------------------
@@ -137,8 +97,6 @@ class _Pilot:
     market: Market
     ranks: IntArray
     price: float
-    trace: float
-    seconds_per_work: float
 
     @property
     def stored(self) -> float:
@@ -158,7 +116,6 @@ def make_plan(
     n_clusters: int | None,
     rng: np.random.Generator,
     n_jobs: int,
-    done: Callable[[], None] | None = None,
 ) -> Plan:
     """Number of clusters and ranks for a goal; the number is searched by doubling when it is not given."""
     seen: dict[int, _Pilot] = {}
@@ -171,15 +128,13 @@ def make_plan(
             partition = partition_of(k, child)
             if rank is None:  # a first glance finds the order of magnitude
                 glance = _pilot(X, kernel, goal, method, partition, _GLANCE_RANK, _GLANCE_POINTS, child, n_jobs)
-                rank = _with_reserve(glance.ranks)
+                rank = _with_reserve(float(glance.ranks.mean()))
             seen[k] = _pilot(X, kernel, goal, method, partition, rank, _PILOT_POINTS, child, n_jobs)
-            rank = _with_reserve(seen[k].ranks)
-            if done is not None:
-                done()
+            rank = _with_reserve(float(seen[k].ranks.mean()))
         return seen[k]
 
     best = look(n_clusters) if n_clusters is not None else _search(look, X.shape[0], goal)
-    return _plan_of(best, goal, method, X)
+    return Plan(goal, best.partition, best.price, best.market.total(best.ranks) / best.partition.n_clusters)
 
 
 def default_clusters(n: int) -> int:
@@ -207,8 +162,8 @@ def _search(look: Callable[[int], _Pilot], n: int, goal: Goal) -> _Pilot:
     return best
 
 
-def _with_reserve(ranks: IntArray) -> int:
-    return int(_OVERBUILD * float(ranks.mean())) + _OVERBUILD_MORE
+def _with_reserve(rank: float) -> int:
+    return math.ceil(_OVERBUILD * rank) + _OVERBUILD_MORE
 
 
 def _pilot(
@@ -226,13 +181,11 @@ def _pilot(
     matrix = KernelMatrix(kernel, X[partition.order])
     chosen, weights = _some_clusters(partition, points, rng)
     sizes = partition.sizes[chosen]
-    trace = float(weights @ [matrix.diagonal(partition.cluster(int(i))).sum() for i in chosen])
     streams = rng.spawn(len(chosen))
     highest = np.minimum(rank, sizes)
     spectra: list[Spectrum] = [None] * len(chosen)  # type: ignore[list-item]
     todo = np.arange(len(chosen))
     while True:
-        start = time.perf_counter()
 
         def one(position: int) -> Spectrum:
             cluster = partition.cluster(int(chosen[position]))
@@ -242,29 +195,27 @@ def _pilot(
 
         for position, spectrum in zip(todo, map_threads(one, [(int(p),) for p in todo], n_jobs), strict=True):
             spectra[position] = spectrum
-        work = float((sizes[todo] * highest[todo] ** 2).sum()) + 1.0
-        seconds_per_work = (time.perf_counter() - start) / work
         market = Market(len(X), sizes, weights, spectra, method.diagonal)
-        ranks, price = _ranks_for(goal, market, trace)
+        ranks, price = _ranks_for(goal, market)
         # A rank within the oversampled end of its spectrum is cut off by what was computed, not by its worth.
         todo = np.flatnonzero((ranks > highest - 1) & (highest < sizes))
         if price is None:
             left = np.array([residual(spectrum, len(spectrum.values)) for spectrum in spectra])
-            fair = goal.allowed(market.norm, trace, len(X)) * sizes / len(X)
+            fair = goal.allowed(market.norm) * sizes / len(X)
             todo = np.flatnonzero((left > fair / 2) & (highest < sizes))
         if not len(todo):
-            return _Pilot(partition, market, ranks, price or 0.0, trace, seconds_per_work)
+            return _Pilot(partition, market, ranks, price or 0.0)
         highest[todo] = np.minimum(2 * highest[todo], sizes[todo])
 
 
-def _ranks_for(goal: Goal, market: Market, trace: float) -> tuple[IntArray, float | None]:
+def _ranks_for(goal: Goal, market: Market) -> tuple[IntArray, float | None]:
     """Ranks and price of a goal; the price is None where the spectra end before the goal is reached."""
     if goal.memory is not None:
         ranks = market.affordable(goal.memory)
         values = [s.values[min(r, len(s.values)) - 1] for s, r in zip(market.spectra, ranks, strict=True)]
         total = market.total(ranks)
         return ranks, float(np.median(np.array(values) / (market.sizes + total)))
-    allowed = goal.allowed(market.norm, trace, market.n_points)
+    allowed = goal.allowed(market.norm)
     price = market.price_within(lambda ranks: market.error(ranks) <= allowed)
     return market.ranks(price or 0.0), price
 
@@ -285,31 +236,6 @@ def _some_clusters(partition: Partition, points: int, rng: np.random.Generator) 
     return chosen, 1 / np.minimum(1, count * sizes[chosen] / n)
 
 
-def _plan_of(pilot: _Pilot, goal: Goal, method: Method, X: FloatArray) -> Plan:
-    n, d = X.shape
-    market, partition = pilot.market, pilot.partition
-    total = market.total(pilot.ranks)
-    mean = total / partition.n_clusters
-    ranks = np.minimum(max(round(mean), 1), partition.sizes)
-    entries = n * min(ENERGY_COLUMNS_PER_RANK * mean * _OVERBUILD, n) + min(INNER_ROWS_PER_RANK * total, n) ** 2 / 2
-    extension = total * 2 * (d + mean)
-    work = float((market.weights * market.sizes) @ (_OVERBUILD * pilot.ranks + _OVERBUILD_MORE) ** 2)
-    norm = regularized_norm(market.norm, pilot.trace, n, goal.ridge)
-    return Plan(
-        n_clusters=partition.n_clusters,
-        ranks=ranks,
-        stored=int(pilot.stored),
-        nbytes=int(X.itemsize * (pilot.stored + extension) + 8 * n),
-        entries=int(entries),
-        predicted_error=math.sqrt(pilot.error / norm) if norm else 0.0,
-        seconds=2 * pilot.seconds_per_work * work + 3e-8 * entries / 2 + 2e-10 * total**3,
-        goal=goal,
-        partition=partition,
-        price=pilot.price,
-        shape=(n, d),
-    )
-
-
 # --- building to a goal ----------------------------------------------------------------------------------------------
 
 
@@ -319,27 +245,27 @@ def build_to_goal(
     method: Method,
     rng: np.random.Generator,
     n_jobs: int,
-    done: Callable[[], None] | None = None,
 ) -> BlockBasis:
     """The factorization of a plan, checked, raised where the error sits and cut to its goal."""
     partition, goal = plan.partition, plan.goal
     n = partition.n_points
-    trace = float(sum(matrix.diagonal(cluster).sum() for cluster in partition.clusters))
     of_bases, of_inner, of_checks = rng.spawn(3)
     streams = of_bases.spawn(partition.n_clusters)
-    price, total = plan.price, float(plan.ranks.mean()) * partition.n_clusters
-    guesses = np.full(partition.n_clusters, _with_reserve(plan.ranks))
+    price, total = plan.price, plan.mean_rank * partition.n_clusters
+    guesses = np.full(partition.n_clusters, _with_reserve(plan.mean_rank))
     bases: list[ClusterBasis | None] = [None] * partition.n_clusters
     for_inner = 0
     while True:
         todo = [i for i, basis in enumerate(bases) if basis is None]
         tasks = [(matrix, partition, i, int(guesses[i]), price, total, method, streams[i]) for i in todo]
-        for i, basis in zip(todo, map_threads(_priced_basis, tasks, n_jobs, done), strict=True):
+        for i, basis in zip(todo, map_threads(_priced_basis, tasks, n_jobs), strict=True):
             bases[i] = basis
         built = [basis for basis in bases if basis is not None]
         before = matrix.entries
         inner, cut = make_inner(matrix, partition, built, method, of_inner, n_jobs)
         for_inner += matrix.entries - before
+        if cut is None or cut.dropped == 0:  # before the check, so that what is checked is what is returned
+            inner = nearest_semidefinite(inner)
         dense = inner.todense()
         checks = draw_check_rows(matrix, partition, built, of_checks, n_jobs)
         ranks = np.array([basis.vectors.shape[1] for basis in built])
@@ -347,7 +273,7 @@ def build_to_goal(
         if goal.memory is not None:
             ranks = market_of(built, dense, diagonal=method.diagonal).affordable(goal.memory)
             break
-        allowed = goal.allowed(measured.norm, trace, n)
+        allowed = goal.allowed(measured.norm)
         if measured.upper(_DEVIATIONS) <= allowed:
             market = market_of(built, dense, diagonal=method.diagonal)
             ranks = smallest_within(market, checks, built, dense, allowed, _DEVIATIONS)
@@ -362,7 +288,6 @@ def build_to_goal(
                 guesses[i] = max(int(1.4 * ranks[i]) + _OVERBUILD_MORE, int(ranks[i]) + 1)
                 bases[i] = None
     measured = measure(checks, built, dense, ranks, diagonal=method.diagonal)
-    norm = regularized_norm(measured.norm, trace, n, goal.ridge)
     return assemble(
         matrix,
         partition,
@@ -371,7 +296,7 @@ def build_to_goal(
         cut,
         method,
         for_inner,
-        measured.relative(norm),
+        measured.relative(),
     )
 
 
@@ -391,7 +316,7 @@ def _priced_basis(
     cost = price * (size + total)
 
     def keep(spectrum: Spectrum) -> int:
-        return int(math.ceil(_OVERBUILD * worthwhile(spectrum, cost))) + _OVERBUILD_MORE
+        return _with_reserve(worthwhile(spectrum, cost))
 
     rank = min(guess, size)
     while True:

@@ -21,8 +21,7 @@ from blockbasis.matrix import KernelMatrix
 from blockbasis.partition import Partition
 from blockbasis.ranks import Market
 
-_CHECK_SHARE = 0.1
-_CHECK_ROWS = (256, 1024)
+_CHECK_ROWS = 768
 _ROWS_PER_CLUSTER = 2
 
 
@@ -64,13 +63,12 @@ class Measured:
         """A squared error that the true one stays below."""
         return self.error + deviations * self.error_stderr
 
-    def relative(self, norm: float | None = None) -> ErrorEstimate:
-        """Relative error with its standard error; against ``norm`` (squared) when given."""
-        norm = self.norm if norm is None else norm
-        if norm == 0:
+    def relative(self) -> ErrorEstimate:
+        """Relative error with its standard error."""
+        if self.norm == 0:
             return ErrorEstimate(0.0, 0.0, False)
-        value = math.sqrt(max(self.error, 0.0) / norm)
-        return ErrorEstimate(value, self.error_stderr / (2 * value * norm) if value else 0.0, False)
+        value = math.sqrt(max(self.error, 0.0) / self.norm)
+        return ErrorEstimate(value, self.error_stderr / (2 * value * self.norm) if value else 0.0, False)
 
 
 def draw_check_rows(
@@ -82,7 +80,7 @@ def draw_check_rows(
 ) -> list[CheckRows]:
     """Exact rows from every cluster: half of them where points are, half where error is expected."""
     n = partition.n_points
-    wanted = min(n, int(np.clip(_CHECK_SHARE * n, *_CHECK_ROWS)))
+    wanted = min(n, _CHECK_ROWS)
     expected = np.sqrt([size * _expected_error(basis) for size, basis in zip(partition.sizes, bases, strict=True)])
     share = partition.sizes / n / 2 + (expected / expected.sum() / 2 if expected.sum() > 0 else partition.sizes / n / 2)
     counts = np.minimum(np.maximum(np.rint(wanted * share).astype(int), _ROWS_PER_CLUSTER), partition.sizes)
