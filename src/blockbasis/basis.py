@@ -32,8 +32,8 @@ from blockbasis.sampling import Skeleton, important_columns
 #: Rows per unit of rank that determine coordinates: in the inner matrix, and while the diagonal settles.
 INNER_ROWS_PER_RANK = 8
 _SETTLING_ROWS_PER_RANK = 4
-#: Directions with singular values below this share of the largest are rounding, and are not kept.
-_NEGLIGIBLE = 1e-14
+#: Directions with singular values below so many roundings of the largest are not kept.
+_NEGLIGIBLE = 50
 #: How often the basis is rebuilt from the matrix less its diagonal part.
 DIAGONAL_ROUNDS = 3
 
@@ -164,13 +164,17 @@ def full_basis(matrix: KernelMatrix, cluster: slice) -> ClusterBasis:
     return ClusterBasis(identity, every, np.eye(size), _symmetric(block), np.zeros(size), extension)
 
 
+def _negligible(matrix: KernelMatrix) -> float:
+    return _NEGLIGIBLE * float(np.finfo(matrix.dtype).eps)
+
+
 def paper_basis(
     matrix: KernelMatrix, cluster: slice, skeleton: Skeleton, rank: int, rng: np.random.Generator
 ) -> ClusterBasis:
     """Basis of Algorithm 5: Algorithm 4 on the important columns, the important rows kept for the inner matrix."""
     columns = gather(matrix, cluster, skeleton)
     U, s, _ = randomized_svd(columns.values, rank, rng)
-    U = U[:, : max(1, int(np.count_nonzero(s > _NEGLIGIBLE * s[0])))]
+    U = U[:, : max(1, int(np.count_nonzero(s > _negligible(matrix) * s[0])))]
     rows = skeleton.rows if skeleton.rows.size else determining_rows(U, rank, rng)
     extension = _sampled_extension(matrix, columns, U, rows, rng) if matrix.symmetric else None
     empty = np.empty((0, 0))  # Algorithm 5 draws rows for each pair, the diagonal one too
@@ -197,7 +201,7 @@ def sampled_basis(
         rows = determining_rows(U, INNER_ROWS_PER_RANK * rank, rng)
         return ClusterBasis(U, rows, interpolate(U, rows), np.empty((0, 0)), np.zeros(U.shape[0]), None)
     columns, vectors, diagonal, spectrum = _settled(matrix, cluster, skeleton, rank, rng)
-    rank = min(rank, max(1, int(np.count_nonzero(spectrum.values > _NEGLIGIBLE**2 * spectrum.values[0]))))
+    rank = min(rank, max(1, int(np.count_nonzero(spectrum.values > _negligible(matrix) ** 2 * spectrum.values[0]))))
     U = vectors[:, : rank if keep is None else min(rank, keep(spectrum))]
     basis = _with_rows(
         matrix, cluster, U, diagonal, lambda rows: _sampled_extension(matrix, columns, U, rows, rng), rng

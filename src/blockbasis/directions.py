@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy import linalg
 
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.matrix import KernelMatrix, coincidences
@@ -248,7 +247,8 @@ class GramDirections:
         height = self._gram.shape[0]
         width = min(width, height)
         if height <= _DIRECT * width:
-            values, vectors = linalg.eigh(self._gram, subset_by_index=[height - width, height - 1], check_finite=False)
+            values, vectors = np.linalg.eigh(self._gram)
+            values, vectors = values[height - width :], vectors[:, height - width :]
         else:
             cold = self._range is None
             Q = rng.standard_normal((height, width)) if self._range is None else self._range

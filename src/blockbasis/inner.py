@@ -378,8 +378,9 @@ def nearest_semidefinite(inner: InnerMatrix) -> InnerMatrix:
         linalg.cholesky(dense + shift * np.eye(dense.shape[0]), lower=True, overwrite_a=True, check_finite=False)
         return inner
     except linalg.LinAlgError:
-        values, vectors = linalg.eigh(dense, subset_by_value=(-np.inf, 0.0), driver="evr", check_finite=False)
-    dense -= (vectors * values) @ vectors.T
+        values, vectors = np.linalg.eigh(dense)
+    negative = values < 0
+    dense -= (vectors[:, negative] * values[negative]) @ vectors[:, negative].T
     panels = tuple(
         dense[inner.row_offsets[i] : inner.row_offsets[i + 1], inner.columns_of(i)].copy()
         for i in range(len(inner.panels))
