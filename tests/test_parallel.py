@@ -35,13 +35,6 @@ def test_several_arguments_and_no_tasks():
     assert map_threads(lambda a: a, [], 2) == []
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_each_finished_task_is_reported(n_jobs):
-    finished = []
-    map_threads(lambda i: i, [(i,) for i in range(6)], n_jobs, lambda: finished.append(1))
-    assert len(finished) == 6
-
-
 def test_an_error_in_a_task_is_raised():
     def fail(i):
         if i == 3:

@@ -43,7 +43,7 @@ def check_points(X: Any, *, name: str, caller: str, n_features: int | None = Non
     if points.shape[0] == 0 or points.shape[1] == 0:
         raise ValueError(_message(name, caller, "at least one point with at least one column", points.shape))
     if n_features is not None and points.shape[1] != n_features:
-        raise ValueError(_message(name, caller, f"of {n_features} columns, as the points factored", points.shape))
+        raise ValueError(_message(name, caller, f"of {n_features} columns, as the other points", points.shape))
     points = np.ascontiguousarray(points, dtype=np.float32 if points.dtype == np.float32 else np.float64)
     if not np.isfinite(points).all():
         bad = int(np.flatnonzero(~np.isfinite(points).all(axis=1))[0])

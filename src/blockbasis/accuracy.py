@@ -45,7 +45,7 @@ def relative_error(
     Parameters
     ----------
     A : operator
-        Anything with a ``shape`` and products ``A @ V``; for ``n_rows`` also ``A.T @ V`` unless K is symmetric.
+        Anything with a ``shape`` and products ``A @ V``; when ``Y`` is given, also ``A.T @ V``.
     X : array-like of shape (n, d)
     kernel : Kernel or callable
     Y : array-like of shape (m, d), default=None

@@ -33,7 +33,7 @@ from blockbasis.sampling import Skeleton, important_columns
 INNER_ROWS_PER_RANK = 8
 _SETTLING_ROWS_PER_RANK = 4
 #: Directions with singular values below so many roundings of the largest are not kept.
-_NEGLIGIBLE = 50
+_NEGLIGIBLE = 10
 #: How often the basis is rebuilt from the matrix less its diagonal part.
 DIAGONAL_ROUNDS = 3
 
@@ -173,8 +173,9 @@ def paper_basis(
 ) -> ClusterBasis:
     """Basis of Algorithm 5: Algorithm 4 on the important columns, the important rows kept for the inner matrix."""
     columns = gather(matrix, cluster, skeleton)
-    U, s, _ = randomized_svd(columns.values, rank, rng)
-    U = U[:, : max(1, int(np.count_nonzero(s > _negligible(matrix) * s[0])))]
+    # In double precision, so that directions that are none do not stand out by rounding.
+    U, s, _ = randomized_svd(columns.values.astype(np.float64, copy=False), rank, rng)
+    U = U[:, : max(1, int(np.count_nonzero(s > _negligible(matrix) * s[0])))].astype(matrix.dtype)
     rows = skeleton.rows if skeleton.rows.size else determining_rows(U, rank, rng)
     extension = _sampled_extension(matrix, columns, U, rows, rng) if matrix.symmetric else None
     empty = np.empty((0, 0))  # Algorithm 5 draws rows for each pair, the diagonal one too
@@ -188,19 +189,20 @@ def sampled_basis(
     rank: int,
     rng: np.random.Generator,
     keep: Keep | None = None,
+    rounds: int = DIAGONAL_ROUNDS,
 ) -> ClusterBasis:
     """Leading left singular vectors of the sampled columns, each point's own residual spike left out.
 
     Blocks of low rank cannot hold the diagonal of a kernel of small bandwidth, and a sampled column must not steer the
     basis by the one entry in which its point meets itself. So basis and diagonal settle in turn: a basis from the
     columns, what its block leaves on the diagonal, the columns less that, the next basis. ``keep`` may then ask for
-    fewer vectors, once it has seen the spectrum.
+    fewer vectors, once it has seen the spectrum. With no ``rounds`` the columns are taken as they are.
     """
     if not matrix.symmetric:
         U = randomized_svd(gather(matrix, cluster, skeleton).values, rank, rng)[0]
         rows = determining_rows(U, INNER_ROWS_PER_RANK * rank, rng)
         return ClusterBasis(U, rows, interpolate(U, rows), np.empty((0, 0)), np.zeros(U.shape[0]), None)
-    columns, vectors, diagonal, spectrum = _settled(matrix, cluster, skeleton, rank, rng)
+    columns, vectors, diagonal, spectrum = _settled(matrix, cluster, skeleton, rank, rng, rounds)
     rank = min(rank, max(1, int(np.count_nonzero(spectrum.values > _negligible(matrix) ** 2 * spectrum.values[0]))))
     U = vectors[:, : rank if keep is None else min(rank, keep(spectrum))]
     basis = _with_rows(
@@ -213,28 +215,28 @@ def sampled_spectrum(
     matrix: KernelMatrix, cluster: slice, skeleton: Skeleton, rank: int, rng: np.random.Generator
 ) -> Spectrum:
     """Spectrum of the basis that `sampled_basis` would return, without the rest of it."""
-    return _settled(matrix, cluster, skeleton, rank, rng)[-1]
+    return _settled(matrix, cluster, skeleton, rank, rng, DIAGONAL_ROUNDS)[-1]
 
 
 def _settled(
-    matrix: KernelMatrix, cluster: slice, skeleton: Skeleton, rank: int, rng: np.random.Generator
+    matrix: KernelMatrix, cluster: slice, skeleton: Skeleton, rank: int, rng: np.random.Generator, rounds: int
 ) -> tuple[Columns, FloatArray, FloatArray, Spectrum]:
     """Columns, their leading left singular vectors without the diagonal part, that part, and the spectrum."""
     source: Directions = directions_of(matrix, cluster, skeleton, rank + OVERSAMPLING)
-    result = _settle(matrix, cluster, source, rank, rng)
+    result = _settle(matrix, cluster, source, rank, rng, rounds)
     if isinstance(source, GramDirections) and not source.resolves(result[-1].values[:rank]):
         columns = source.columns if source.whole else gather(matrix, cluster, skeleton)
-        result = _settle(matrix, cluster, ColumnDirections(columns, cluster), rank, rng)
+        result = _settle(matrix, cluster, ColumnDirections(columns, cluster), rank, rng, rounds)
     return result
 
 
 def _settle(
-    matrix: KernelMatrix, cluster: slice, source: Directions, rank: int, rng: np.random.Generator
+    matrix: KernelMatrix, cluster: slice, source: Directions, rank: int, rng: np.random.Generator, rounds: int
 ) -> tuple[Columns, FloatArray, FloatArray, Spectrum]:
     width = rank + OVERSAMPLING
     norm = source.energy
     diagonal = np.zeros(cluster.stop - cluster.start)
-    for _ in range(DIAGONAL_ROUNDS):
+    for _ in range(rounds):
         U = source.leading(width, rng)[0][:, :rank]
         rows = determining_rows(U, _SETTLING_ROWS_PER_RANK * rank, rng)
         _, diagonal = _core_and_diagonal(matrix, cluster, U, rows, interpolate(U, rows), diagonal)

@@ -12,6 +12,7 @@ from blockbasis._parallel import map_threads
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.accuracy import ErrorEstimate
 from blockbasis.basis import (
+    DIAGONAL_ROUNDS,
     BlockDiagonal,
     ClusterBasis,
     Keep,
@@ -85,8 +86,11 @@ def one_basis(
     skeleton = _skeleton(matrix, cluster, columns, rank, method.sampling, pool, rng)
     if method.paper:
         return paper_basis(matrix, cluster, skeleton, rank, rng)
-    build = skeleton_basis if method.basis == "skeleton" else sampled_basis
-    return build(matrix, cluster, skeleton, rank, rng, keep)
+    if method.basis == "skeleton":
+        return skeleton_basis(matrix, cluster, skeleton, rank, rng, keep)
+    # Without D the exact row-submatrix, or the exact diagonal block, is what was asked for.
+    settle = method.diagonal or method.sampling not in ("exact", "diagonal-block")
+    return sampled_basis(matrix, cluster, skeleton, rank, rng, keep, DIAGONAL_ROUNDS if settle else 0)
 
 
 def _pool(matrix: KernelMatrix, columns: Partition, ranks: IntArray, rng: np.random.Generator, n_jobs: int) -> IntArray:
@@ -147,6 +151,7 @@ def assemble(
     cut: Cutoff | None,
     method: Method,
     for_inner: int,
+    planning: int = 0,
     error_estimate: ErrorEstimate | None = None,
 ) -> BlockBasis:
     """The operator from its parts; C is kept positive semi-definite unless blocks were cut off."""
@@ -160,7 +165,7 @@ def assemble(
         inner=inner.astype(matrix.dtype),
         diagonal_part=part,
         extensions=tuple(basis.extension for basis in bases if basis.extension is not None),
-        entries=Entries(matrix.entries - for_inner, for_inner),
+        entries=Entries(matrix.entries - for_inner - planning, for_inner, planning),
         cutoff=cut,
         error_estimate=error_estimate,
     )

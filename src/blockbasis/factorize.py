@@ -24,7 +24,7 @@ from blockbasis.basis import BlockDiagonal
 from blockbasis.construction import ALGORITHMS, BASES, INNERS, SAMPLINGS, Method, assemble, make_bases, make_inner
 from blockbasis.inner import cross_inner
 from blockbasis.kernels import CallableKernel, as_kernel
-from blockbasis.matrix import KernelMatrix
+from blockbasis.matrix import Counter, KernelMatrix
 from blockbasis.operator import BlockBasis, CrossBlockBasis, Entries
 from blockbasis.partition import Partition, make_partition
 from blockbasis.tuning import Goal, build_to_goal, default_clusters, make_plan
@@ -143,19 +143,26 @@ def factorize(
     of_partition, of_bases, of_inner, of_plan = check_rng(rng, name="rng", caller=caller).spawn(4)
 
     def clusters(k: int, stream: np.random.Generator) -> Partition:
-        return make_partition(X, k, partition, stream, caller=caller)
+        parts = make_partition(X, k, partition, stream, caller=caller)
+        if n_clusters is not None and not isinstance(partition, str) and parts.n_clusters != n_clusters:
+            raise ValueError(
+                f"The 'n_clusters' parameter of {caller} must be that of the partition given, {parts.n_clusters}, or "
+                f"left out. Got {n_clusters} instead."
+            )
+        return parts
 
     with single_threaded():
         if goal is not None:
             given = n_clusters if isinstance(partition, str) else 1
-            plan = make_plan(X, kernel, goal, method, clusters, given, of_plan, n_jobs)
-            matrix = KernelMatrix(kernel, X[plan.partition.order])
-            _check_symmetric(matrix, of_partition)
+            counter = Counter()
+            _check_function(KernelMatrix(kernel, X, counter=counter), method, of_partition)
+            plan = make_plan(X, kernel, goal, method, clusters, given, counter, of_plan, n_jobs)
+            matrix = KernelMatrix(kernel, X[plan.partition.order], counter=counter)
             return build_to_goal(matrix, plan, method, of_bases, n_jobs)
         parts = clusters(n_clusters or default_clusters(X.shape[0]), of_partition)
         ranks = check_ranks(rank, parts.n_clusters, name="rank", caller=caller)
         matrix = KernelMatrix(kernel, X[parts.order])
-        _check_symmetric(matrix, of_partition)
+        _check_function(matrix, method, of_partition)
         bases = make_bases(matrix, parts, parts, ranks, method, of_bases, n_jobs)
         for_bases = matrix.entries
         C, cut = make_inner(matrix, parts, bases, method, of_inner, n_jobs)
@@ -294,10 +301,13 @@ def _check_method(
     )
 
 
-def _check_symmetric(matrix: KernelMatrix, rng: np.random.Generator) -> None:
-    """Ask a user's function, on a few points, whether it is symmetric."""
+def _check_function(matrix: KernelMatrix, method: Method, rng: np.random.Generator) -> None:
+    """Ask a user's function, on a few points, whether it is symmetric and positive semi-definite."""
     if not isinstance(matrix.kernel, CallableKernel):
         return
     n = matrix.shape[0]
     some = np.sort(rng.choice(n, min(_SYMMETRY_SAMPLE, n), replace=False))
-    matrix.kernel.check_symmetric(matrix.block(some, some))
+    block = matrix.block(some, some)
+    matrix.kernel.check_symmetric(block)
+    if not method.paper:
+        matrix.kernel.check_semidefinite(block)

@@ -143,7 +143,8 @@ class Cutoff:
         Fraction of the blocks set to zero.
     error : float
         Upper estimate of the relative Frobenius error that this adds. Cut-off blocks can also cost positive
-        semi-definiteness: no eigenvalue falls by more than ``error`` times the Frobenius norm of the matrix.
+        semi-definiteness: against the matrix before the cut no eigenvalue falls by more than ``error`` times its
+        Frobenius norm.
     """
 
     dropped: float
@@ -256,7 +257,7 @@ def symmetric_inner(
     clusters = partition.clusters
     sides = Sides(matrix, clusters, bases, clusters, bases)
     own = [_own_block(sides, i, method, diagonal, streams[i]) for i in range(k)]
-    norm = math.sqrt(sum(float((C**2).sum() + (of.diagonal**2).sum()) for C, of in zip(own, bases, strict=True)))
+    norm = math.sqrt(sum(float((block**2).sum()) for block in own) + diagonal * _diagonal_energy(bases))
     budget = 0.0 if cutoff is None else (cutoff * norm) ** 2
     far, spent = _far_pairs(matrix, partition, budget)
 
@@ -295,6 +296,10 @@ def cross_inner(
 
     panels = map_threads(panel, [(i,) for i in range(row_partition.n_clusters)], n_jobs)
     return InnerMatrix(_offsets(row_bases), _offsets(column_bases), (every,) * len(panels), tuple(panels), False)
+
+
+def _diagonal_energy(bases: Sequence[ClusterBasis]) -> float:
+    return sum(float((basis.diagonal**2).sum()) for basis in bases)
 
 
 def _offsets(bases: Sequence[ClusterBasis]) -> IntArray:

@@ -321,6 +321,17 @@ class CallableKernel(Kernel):
                 "same two points instead; use factorize_cross for a kernel that is not."
             )
 
+    @staticmethod
+    def check_semidefinite(K: FloatArray) -> None:
+        """Raise unless the function's values on some points with themselves can be those of a kernel."""
+        values = np.linalg.eigvalsh((K + K.T) / 2)
+        if values[0] < -math.sqrt(np.finfo(K.dtype).eps) * max(values[-1], 0.0):
+            raise ValueError(
+                f"The kernel callable must be positive semi-definite. Got a smallest eigenvalue of {values[0]:.3g} "
+                f"beside a largest of {values[-1]:.3g} on {len(values)} of the points instead; algorithm='paper' takes "
+                "any symmetric function."
+            )
+
 
 def as_kernel(kernel: Any, *, caller: str) -> Kernel:
     """A `Kernel` as it is; a function wrapped; anything else refused."""

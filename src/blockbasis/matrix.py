@@ -13,7 +13,7 @@ from blockbasis.kernels import Kernel, RadialKernel
 _DIAGONAL_CHUNK = 16
 
 
-class _Counter:
+class Counter:
     """A count that threads share."""
 
     def __init__(self) -> None:
@@ -41,14 +41,18 @@ class KernelMatrix:
     rows : ndarray of shape (n, d)
     columns : ndarray of shape (m, d), default=None
         None stands for ``rows``: the matrix is then symmetric, and its diagonal is exact.
+    counter : Counter, default=None
+        Where entries are counted, when several matrices share one count.
     """
 
-    def __init__(self, kernel: Kernel, rows: FloatArray, columns: FloatArray | None = None) -> None:
+    def __init__(
+        self, kernel: Kernel, rows: FloatArray, columns: FloatArray | None = None, *, counter: Counter | None = None
+    ) -> None:
         self.kernel = kernel
         self.rows = rows
         self.columns = rows if columns is None else columns
         self.symmetric = columns is None
-        self._counter = _Counter()
+        self._counter = Counter() if counter is None else counter
         self._transposed = False
 
     @property
@@ -69,8 +73,7 @@ class KernelMatrix:
         """The transpose, sharing points and count."""
         if self.symmetric:
             return self
-        other = KernelMatrix(self.kernel, self.columns, self.rows)
-        other._counter = self._counter
+        other = KernelMatrix(self.kernel, self.columns, self.rows, counter=self._counter)
         other._transposed = not self._transposed
         return other
 

@@ -27,14 +27,17 @@ class Entries:
         For the bases, the diagonal blocks of the inner matrix with them.
     inner : int
         For the other blocks of the inner matrix.
+    planning : int
+        For the choice of clusters and ranks, and for the check against exact rows.
     """
 
     bases: int
     inner: int
+    planning: int = 0
 
     @property
     def total(self) -> int:
-        return self.bases + self.inner
+        return self.bases + self.inner + self.planning
 
 
 class _Product(LinearOperator):

@@ -75,7 +75,7 @@ class Partition:
 
     def assign(self, X: FloatArray) -> IntArray:
         """The cluster whose centre is nearest to each row of ``X``."""
-        return np.asarray(pairwise_distances_argmin(X, self.centers.astype(X.dtype)), dtype=np.intp)
+        return _nearest(X, self.centers)
 
     def regroup(self, X: FloatArray) -> Partition:
         """Other points, grouped under the same centres; a cluster may then be empty."""
@@ -94,6 +94,11 @@ def make_partition(X: FloatArray, n_clusters: int, method: Any, rng: np.random.G
                 f"The 'partition' parameter of {caller} must be of the points given, shape {X.shape}. Got one of "
                 f"{method.n_points} points with {method.centers.shape[1]} columns instead."
             )
+        if (method.sizes == 0).any():
+            empty = int((method.sizes == 0).sum())
+            raise ValueError(
+                f"The 'partition' parameter of {caller} must have no empty cluster. Got {empty} of them instead."
+            )
         return method
     if not isinstance(method, str):
         return from_labels(X, check_labels(method, X.shape[0], name="partition", caller=caller))
@@ -109,7 +114,7 @@ def kmeans(X: FloatArray, n_clusters: int, rng: np.random.Generator) -> Partitio
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters
         model.fit(seen)
-    labels = model.labels_ if seen is X else pairwise_distances_argmin(X, model.cluster_centers_)
+    labels = model.labels_ if seen is X else _nearest(X, model.cluster_centers_)
     return from_labels(X, labels)
 
 
@@ -155,6 +160,12 @@ def _group(X: FloatArray, labels: IntArray, centers: FloatArray) -> Partition:
     for array in (order, starts, centers, radii):
         array.setflags(write=False)
     return Partition(order, starts, centers, radii)
+
+
+def _nearest(X: FloatArray, centers: FloatArray) -> IntArray:
+    """The nearest centre of each point; both centred first, since distances far from the origin cancel."""
+    middle = centers.mean(axis=0)
+    return np.asarray(pairwise_distances_argmin(X - middle, centers - middle), dtype=np.intp)
 
 
 def _squared_distances_to(X: FloatArray, places: FloatArray) -> FloatArray:

@@ -213,7 +213,8 @@ def important_columns(block: FloatArray, size: int) -> IntArray:
         return np.empty(0, dtype=np.intp)
     R, pivots = linalg.qr(block, mode="r", pivoting=True, check_finite=False)
     diagonal = np.abs(np.diagonal(R))
-    kept = max(1, int(np.count_nonzero(diagonal > _PIVOT_TOLERANCE * diagonal[0])))
+    tolerance = max(_PIVOT_TOLERANCE, 10 * float(np.finfo(diagonal.dtype).eps))
+    kept = max(1, int(np.count_nonzero(diagonal > tolerance * diagonal[0])))
     return np.asarray(pivots[: min(size, kept)], dtype=np.intp)
 
 

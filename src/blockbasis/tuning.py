@@ -19,7 +19,7 @@ from blockbasis.basis import ClusterBasis, Spectrum, sampled_spectrum
 from blockbasis.construction import Method, assemble, make_inner, one_basis
 from blockbasis.inner import nearest_semidefinite
 from blockbasis.kernels import Kernel
-from blockbasis.matrix import KernelMatrix
+from blockbasis.matrix import Counter, KernelMatrix
 from blockbasis.operator import BlockBasis
 from blockbasis.partition import Partition
 from blockbasis.ranks import Market, residual, worthwhile
@@ -114,6 +114,7 @@ def make_plan(
     method: Method,
     partition_of: Callable[[int, np.random.Generator], Partition],
     n_clusters: int | None,
+    counter: Counter,
     rng: np.random.Generator,
     n_jobs: int,
 ) -> Plan:
@@ -127,9 +128,11 @@ def make_plan(
             (child,) = rng.spawn(1)
             partition = partition_of(k, child)
             if rank is None:  # a first glance finds the order of magnitude
-                glance = _pilot(X, kernel, goal, method, partition, _GLANCE_RANK, _GLANCE_POINTS, child, n_jobs)
+                glance = _pilot(
+                    X, kernel, goal, method, partition, _GLANCE_RANK, _GLANCE_POINTS, counter, child, n_jobs
+                )
                 rank = _with_reserve(float(glance.ranks.mean()))
-            seen[k] = _pilot(X, kernel, goal, method, partition, rank, _PILOT_POINTS, child, n_jobs)
+            seen[k] = _pilot(X, kernel, goal, method, partition, rank, _PILOT_POINTS, counter, child, n_jobs)
             rank = _with_reserve(float(seen[k].ranks.mean()))
         return seen[k]
 
@@ -174,11 +177,12 @@ def _pilot(
     partition: Partition,
     rank: int,
     points: int,
+    counter: Counter,
     rng: np.random.Generator,
     n_jobs: int,
 ) -> _Pilot:
     """Spectra of some clusters, at ranks raised until the goal is in sight."""
-    matrix = KernelMatrix(kernel, X[partition.order])
+    matrix = KernelMatrix(kernel, X[partition.order], counter=counter)
     chosen, weights = _some_clusters(partition, points, rng)
     sizes = partition.sizes[chosen]
     streams = rng.spawn(len(chosen))
@@ -254,7 +258,7 @@ def build_to_goal(
     price, total = plan.price, plan.mean_rank * partition.n_clusters
     guesses = np.full(partition.n_clusters, _with_reserve(plan.mean_rank))
     bases: list[ClusterBasis | None] = [None] * partition.n_clusters
-    for_inner = 0
+    for_inner, planning = 0, matrix.entries
     while True:
         todo = [i for i, basis in enumerate(bases) if basis is None]
         tasks = [(matrix, partition, i, int(guesses[i]), price, total, method, streams[i]) for i in todo]
@@ -267,7 +271,9 @@ def build_to_goal(
         if cut is None or cut.dropped == 0:  # before the check, so that what is checked is what is returned
             inner = nearest_semidefinite(inner)
         dense = inner.todense()
+        before = matrix.entries
         checks = draw_check_rows(matrix, partition, built, of_checks, n_jobs)
+        planning += matrix.entries - before
         ranks = np.array([basis.vectors.shape[1] for basis in built])
         measured = measure(checks, built, dense, ranks, diagonal=method.diagonal)
         if goal.memory is not None:
@@ -296,6 +302,7 @@ def build_to_goal(
         cut,
         method,
         for_inner,
+        planning,
         measured.relative(),
     )
 

@@ -21,7 +21,7 @@ from blockbasis.matrix import KernelMatrix
 from blockbasis.partition import Partition
 from blockbasis.ranks import Market
 
-_CHECK_ROWS = 768
+_CHECK_ROWS = 1024
 _ROWS_PER_CLUSTER = 2
 
 
@@ -58,6 +58,7 @@ class Measured:
     error_stderr: float
     norm: float
     per_cluster: FloatArray
+    exact: bool
 
     def upper(self, deviations: float) -> float:
         """A squared error that the true one stays below."""
@@ -66,9 +67,9 @@ class Measured:
     def relative(self) -> ErrorEstimate:
         """Relative error with its standard error."""
         if self.norm == 0:
-            return ErrorEstimate(0.0, 0.0, False)
+            return ErrorEstimate(0.0, 0.0, self.exact)
         value = math.sqrt(max(self.error, 0.0) / self.norm)
-        return ErrorEstimate(value, self.error_stderr / (2 * value * self.norm) if value else 0.0, False)
+        return ErrorEstimate(value, self.error_stderr / (2 * value * self.norm) if value else 0.0, self.exact)
 
 
 def draw_check_rows(
@@ -84,6 +85,8 @@ def draw_check_rows(
     expected = np.sqrt([size * _expected_error(basis) for size, basis in zip(partition.sizes, bases, strict=True)])
     share = partition.sizes / n / 2 + (expected / expected.sum() / 2 if expected.sum() > 0 else partition.sizes / n / 2)
     counts = np.minimum(np.maximum(np.rint(wanted * share).astype(int), _ROWS_PER_CLUSTER), partition.sizes)
+    if wanted == n:
+        counts = partition.sizes
 
     def one(i: int, stream: np.random.Generator) -> CheckRows:
         size, count = int(partition.sizes[i]), int(counts[i])
@@ -134,7 +137,8 @@ def measure(
         norms[i] = check.weight * check.norms.sum()
         if check.weight > 1 and len(errors) > 1:
             variances[i] = check.weight**2 * len(errors) * errors.var(ddof=1) * (1 - 1 / check.weight)
-    return Measured(float(totals.sum()), math.sqrt(variances.sum()), float(norms.sum()), totals)
+    every = all(check.weight == 1 for check in checks)
+    return Measured(float(totals.sum()), math.sqrt(variances.sum()), float(norms.sum()), totals, every)
 
 
 # --- smaller ranks ---------------------------------------------------------------------------------------------------
