@@ -245,3 +245,13 @@ def test_block_diagonal_products(points, parts):
     np.testing.assert_allclose(U.project(V), dense.T @ V, atol=1e-13)
     np.testing.assert_allclose(U.expand(W), dense @ W, atol=1e-13)
     np.testing.assert_allclose(U.project(U.expand(W)), W, atol=1e-13)
+
+
+def test_points_that_see_nothing_extend_nothing():
+    """Columns of denormal numbers: their inverse would overflow."""
+    X = np.concatenate((np.zeros((30, 1)), np.full((300, 1), 37.0))) + 1e-3 * np.arange(330)[:, np.newaxis]
+    A = bb.factorize(X, bb.Gaussian(1.4), partition=np.repeat([0, 1], [30, 300]), rank=3, basis="skeleton", rng=0)
+    assert all(np.isfinite(extension.coefficients).all() for extension in A.extensions)
+    Q, extension = basis_module._orthonormal_extension(X[:2], np.full((5, 2), 1e-310))
+    assert np.isfinite(Q).all()
+    assert not extension.coefficients.any()

@@ -42,7 +42,9 @@ _EXTENSION_POINTS_PER_RANK = 2.0
 _SKELETON_POINTS_PER_RANK = 2.5
 _SKELETON_ROWS_PER_POINT = 2
 _PIVOT_OVERSAMPLING = 8
-#: Singular values below this share of the largest are left out of an extension: they would amplify rounding.
+#: Singular values below this share of the largest are left out of an extension: they would amplify rounding. Columns
+#: of points so far away that the kernel has vanished extend nothing.
+_VANISHED = 1e-150
 _AMPLIFIED = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-6}
 #: Pivoted QR looks at this many candidates for each one it is to choose; more make it slow and no better.
 _PIVOT_CANDIDATES_PER_RANK = 8
@@ -395,7 +397,7 @@ def _orthonormal_extension(points: FloatArray, block: FloatArray) -> tuple[Float
     Q, R = np.linalg.qr(block.astype(np.float64))
     left, s, right = np.linalg.svd(R)
     kept = max(1, int(np.count_nonzero(s > _AMPLIFIED[block.dtype] * s[0])))
-    inverse = 1 / s[:kept] if s[0] > 0 else np.zeros(kept)
+    inverse = 1 / s[:kept] if s[0] > _VANISHED else np.zeros(kept)
     coefficients = (right[:kept].T * inverse).astype(block.dtype)
     return (Q @ left[:, :kept]).astype(block.dtype), Extension(points, coefficients)
 
