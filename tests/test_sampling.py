@@ -136,7 +136,7 @@ def test_inclusion_probabilities(clusters, n_columns):
     # Below the cap, probability follows energy, but for the small part that is drawn uniformly.
     mean = energies @ sizes / sizes.sum()
     share = sampling._UNIFORM_SHARE
-    weights = (1 - share) * energies + share * mean if mean > 0 else np.ones(len(sizes))
+    weights = (1 - share) * energies + share * mean if energies.max() > np.finfo(float).tiny else np.ones(len(sizes))
     below = p < 1
     if below.any():
         factor = p[below] / weights[below]
@@ -286,3 +286,12 @@ def test_tiles_cover_and_stay_small(length, height):
     assert [tile.stop for tile in found[:-1]] == [tile.start for tile in found[1:]]
     widest = max((tile.stop - tile.start for tile in found), default=1)
     assert widest == 1 or widest * height <= sampling._TILE_ENTRIES
+
+
+@pytest.mark.parametrize("energy", [0.0, 5e-324, 1e-310, 1e-300])
+def test_inclusion_probabilities_of_vanished_energies(energy):
+    """A cluster far from all others: what it sees of them has underflowed."""
+    p = sampling._inclusion_probabilities(np.array([energy, 0.0, energy]), np.array([5, 500, 50]), 60)
+    assert np.isfinite(p).all()
+    assert (p > 0).all()
+    assert p @ [5, 500, 50] == pytest.approx(60)

@@ -95,8 +95,10 @@ def _cluster_energies(matrix: KernelMatrix, cluster: slice, columns: Partition, 
 
 def _inclusion_probabilities(energies: FloatArray, sizes: IntArray, n_columns: int) -> FloatArray:
     """Probability of a column of each cluster: as its energy, at most one, ``n_columns`` expected in all."""
-    mean = float(energies @ sizes) / float(sizes.sum())
-    weights = (1 - _UNIFORM_SHARE) * energies + _UNIFORM_SHARE * mean if mean > 0 else np.ones_like(energies)
+    largest = float(energies.max())
+    # A cluster far from all others sees energies that have all but underflowed: nothing to choose by.
+    relative = energies / largest if largest > np.finfo(np.float64).tiny else np.ones_like(energies)
+    weights = (1 - _UNIFORM_SHARE) * relative + _UNIFORM_SHARE * float(relative @ sizes) / float(sizes.sum())
     certain = np.zeros(sizes.shape[0], dtype=bool)
     probabilities = np.ones(sizes.shape[0])
     while not certain.all():
