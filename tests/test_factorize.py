@@ -280,7 +280,7 @@ class TestDegeneratePoints:
     def settings(self, method, request):
         return {**method, "dtype": request.param}
 
-    def exact(self, X, kernel, settings, **fixed):
+    def check_exact(self, X, kernel, settings, **fixed):
         for seed in range(3):
             A = bb.factorize(X, kernel, rng=seed, **{"n_clusters": 1, "rank": 3, **settings, **fixed})
             # The paper's few random rows for each pair amplify rounding: in float32 they are not held to it.
@@ -290,42 +290,42 @@ class TestDegeneratePoints:
         return A
 
     def test_one_point(self, settings):
-        A = self.exact([[3.0, 4.0]], bb.Gaussian(1.0), settings)
+        A = self.check_exact([[3.0, 4.0]], bb.Gaussian(1.0), settings)
         assert A.shape == (1, 1)
         np.testing.assert_allclose(A @ np.array([2.0]), [2.0], atol=1e-12)
 
     def test_all_points_equal(self, settings):
-        A = self.exact(np.full((30, 2), 7.0), bb.Laplacian(1.0), settings, n_clusters=1, rank=2)
+        A = self.check_exact(np.full((30, 2), 7.0), bb.Laplacian(1.0), settings, n_clusters=1, rank=2)
         assert A.n_clusters == 1
 
     def test_all_points_equal_in_many_clusters(self, settings):
-        A = self.exact(np.full((30, 2), 7.0), bb.Laplacian(1.0), settings, n_clusters=5, rank=2)
+        A = self.check_exact(np.full((30, 2), 7.0), bb.Laplacian(1.0), settings, n_clusters=5, rank=2)
         assert A.n_clusters == 1
 
     def test_duplicated_points(self, settings):
         X = np.repeat(np.random.default_rng(0).normal(size=(6, 2)), 10, axis=0)
-        self.exact(X, bb.Gaussian(1.0), settings, n_clusters=2, rank=8)
+        self.check_exact(X, bb.Gaussian(1.0), settings, n_clusters=2, rank=8)
 
     @pytest.mark.parametrize("h", [1e-3, 1e4])
     def test_duplicated_points_at_the_ends_of_the_bandwidths(self, settings, h):
         """A matrix of ones throughout, or of ones in blocks: every direction but a few is rounding."""
         X = np.random.default_rng(0).normal(size=(9, 2))[2:]
-        self.exact(np.repeat(X, 6, axis=0), bb.Gaussian(h), settings, n_clusters=4, rank=3 if h < 1 else 2)
+        self.check_exact(np.repeat(X, 6, axis=0), bb.Gaussian(h), settings, n_clusters=4, rank=3 if h < 1 else 2)
         if "algorithm" not in settings or h > 1:  # the paper's rows, drawn at random, do not see every lone point
-            self.exact(np.concatenate((np.zeros((40, 2)), X)), bb.Gaussian(h), settings, n_clusters=3, rank=12)
+            self.check_exact(np.concatenate((np.zeros((40, 2)), X)), bb.Gaussian(h), settings, n_clusters=3, rank=12)
 
     def test_one_column(self, settings):
         X = np.linspace(0, 1, 50)[:, np.newaxis]
-        self.exact(X, bb.Gaussian(1.0), settings, n_clusters=2, rank=12)
+        self.check_exact(X, bb.Gaussian(1.0), settings, n_clusters=2, rank=12)
 
     def test_a_constant_column(self, settings):
         X = np.column_stack((np.linspace(0, 1, 50), np.full(50, -3.0)))
-        self.exact(X, bb.Gaussian(1.0), settings, n_clusters=2, rank=12)
+        self.check_exact(X, bb.Gaussian(1.0), settings, n_clusters=2, rank=12)
 
     def test_a_cluster_smaller_than_its_rank(self, settings):
         rng = np.random.default_rng(0)
         X = np.concatenate((rng.normal(size=(60, 2)), 50 + rng.normal(size=(3, 2))))
-        A = self.exact(X, bb.Gaussian(3.0), settings, n_clusters=2, rank=40)
+        A = self.check_exact(X, bb.Gaussian(3.0), settings, n_clusters=2, rank=40)
         assert min(A.ranks) == 3  # the three points far away
         assert 20 < max(A.ranks) <= 40
 
@@ -403,7 +403,7 @@ def test_a_function_that_fails_late_is_refused(points):
 GOOD = {"n_clusters": 4, "rank": 5, "rng": 0}
 
 
-def refused(error, parts, X, kernel=None, **settings):
+def check_refused(error, parts, X, kernel=None, **settings):
     with pytest.raises(error) as caught:
         bb.factorize(X, bb.Gaussian(1.0) if kernel is None else kernel, **{**GOOD, **settings})
     for part in parts:
@@ -444,7 +444,7 @@ def _spoiled(points, value):
     ],
 )
 def test_bad_points(points, make, error, parts):
-    refused(error, ["The 'X' parameter of factorize must be", *parts], make(points))
+    check_refused(error, ["The 'X' parameter of factorize must be", *parts], make(points))
 
 
 @pytest.mark.parametrize(
@@ -491,7 +491,7 @@ def test_bad_points(points, make, error, parts):
     ids=lambda value: re.sub(r"\s+", " ", repr(value))[:40] if isinstance(value, dict) else "",
 )
 def test_bad_arguments(points, settings, error, parts):
-    refused(error, ["parameter of factorize must be", *parts], points, **settings)
+    check_refused(error, ["parameter of factorize must be", *parts], points, **settings)
 
 
 @pytest.mark.parametrize("bad", [bb.Gaussian, "rbf", None])
@@ -503,12 +503,16 @@ def test_bad_kernel(points, bad):
 @pytest.mark.parametrize("settings", [{"diagonal": True}, {"basis": "skeleton"}])
 def test_what_contradicts_the_paper(points, settings):
     ((name, value),) = settings.items()
-    refused(ValueError, [f"{name}={value!r}", "contradicts algorithm='paper'"], points, algorithm="paper", **settings)
+    check_refused(
+        ValueError, [f"{name}={value!r}", "contradicts algorithm='paper'"], points, algorithm="paper", **settings
+    )
 
 
 def test_a_partition_of_other_points(points):
     parts = bb.factorize(points, bb.Gaussian(1.0), **GOOD).partition
-    refused(ValueError, ["'partition' parameter of factorize", "(100, 3)", "160 points"], points[:100], partition=parts)
+    check_refused(
+        ValueError, ["'partition' parameter of factorize", "(100, 3)", "160 points"], points[:100], partition=parts
+    )
 
 
 def test_positional_settings_are_refused(points):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,8 +44,9 @@ class Entries:
 class _Product(LinearOperator):
     """SciPy's contract over one method: ``_apply(V)`` for real V of shape (columns, m) and of the operator's dtype."""
 
+    @abstractmethod
     def _apply(self, V: FloatArray) -> FloatArray:
-        raise NotImplementedError  # pragma: no cover
+        """The product."""
 
     def _matmat(self, V: Any) -> FloatArray:
         V = np.asarray(V)
