@@ -191,7 +191,7 @@ def test_tiles_do_not_change_the_blocks(points, monkeypatch):
 
 @given(st.lists(st.integers(1, 50), max_size=12), st.integers(1, 10**8))
 def test_groups_are_consecutive_and_fit_a_tile(widths, height):
-    groups = inner._groups(widths, height)
+    groups = inner.groups(widths, height)
     assert [i for group in groups for i in range(group.start, group.stop)] == list(range(len(widths)))
     for group in groups:
         total = sum(widths[group])

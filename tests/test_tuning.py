@@ -12,6 +12,7 @@ def cloud():
     return unit_cube_mixture(1000, 3, rng=0)
 
 
+@pytest.mark.filterwarnings("ignore::blockbasis.PerformanceWarning")  # the smallest bandwidth is not worth it
 @pytest.mark.parametrize("h", [0.05, 0.3, 2.0])
 @pytest.mark.parametrize("tol", [1e-1, 1e-2, 1e-3])
 def test_a_tolerance_is_met_and_known(cloud, h, tol):

@@ -3,8 +3,10 @@
 from blockbasis.accuracy import ErrorEstimate as ErrorEstimate
 from blockbasis.accuracy import dot_test as dot_test
 from blockbasis.accuracy import relative_error as relative_error
+from blockbasis.exceptions import PerformanceWarning as PerformanceWarning
 from blockbasis.factorize import factorize as factorize
 from blockbasis.factorize import factorize_cross as factorize_cross
+from blockbasis.factorize import plan as plan
 from blockbasis.kernels import Cauchy as Cauchy
 from blockbasis.kernels import Gaussian as Gaussian
 from blockbasis.kernels import InverseMultiquadric as InverseMultiquadric
@@ -14,8 +16,10 @@ from blockbasis.kernels import RationalQuadratic as RationalQuadratic
 from blockbasis.operator import BlockBasis as BlockBasis
 from blockbasis.operator import CrossBlockBasis as CrossBlockBasis
 from blockbasis.partition import Partition as Partition
+from blockbasis.progress import ProgressEvent as ProgressEvent
 from blockbasis.storage import StorageError as StorageError
 from blockbasis.storage import load as load
 from blockbasis.storage import save as save
+from blockbasis.tuning import Plan as Plan
 
 __version__ = "0.1.0"

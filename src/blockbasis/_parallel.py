@@ -13,6 +13,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import threadpool_limits
 
 from blockbasis._validation import check_integer
+from blockbasis.progress import counting
 
 T = TypeVar("T")
 
@@ -33,12 +34,18 @@ def check_n_jobs(n_jobs: int | None, *, caller: str) -> int:
 
 
 def map_threads(
-    function: Callable[..., T],
-    tasks: Iterable[tuple[Any, ...]],
-    n_jobs: int,
+    function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], n_jobs: int, stage: str | None = None
 ) -> list[T]:
-    """``[function(*task) for task in tasks]``, in order, over ``n_jobs`` threads."""
+    """``[function(*task) for task in tasks]``, in order, over ``n_jobs`` threads; a named stage reports progress."""
+    tasks = list(tasks)
+    count = counting(stage, len(tasks))
+
+    def counted(*task: Any) -> T:
+        result = function(*task)
+        count()
+        return result
+
     if n_jobs == 1:
-        return [function(*task) for task in tasks]
+        return [counted(*task) for task in tasks]
     # NumPy and LAPACK release the interpreter's lock, and threads share the points without a copy.
-    return list(Parallel(n_jobs=n_jobs, backend="threading")(delayed(function)(*task) for task in tasks))
+    return list(Parallel(n_jobs=n_jobs, backend="threading")(delayed(counted)(*task) for task in tasks))

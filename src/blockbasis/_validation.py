@@ -100,6 +100,13 @@ def check_flag(value: Any, *, name: str, caller: str) -> bool:
     return bool(value)
 
 
+def check_progress(value: Any, *, name: str, caller: str) -> Any:
+    """True, False, or something to call."""
+    if not isinstance(value, (bool, np.bool_)) and not callable(value):
+        raise TypeError(_message(name, caller, "True, False or a callable", value))
+    return bool(value) if isinstance(value, np.bool_) else value
+
+
 def check_choice(value: Any, choices: Collection[str], *, name: str, caller: str) -> str:
     """One of a few words."""
     if not isinstance(value, str) or value not in choices:

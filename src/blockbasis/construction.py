@@ -21,7 +21,7 @@ from blockbasis.basis import (
     sampled_basis,
     skeleton_basis,
 )
-from blockbasis.inner import Cutoff, InnerMatrix, nearest_semidefinite, symmetric_inner
+from blockbasis.inner import Cutoff, InnerMatrix, Known, nearest_semidefinite, symmetric_inner
 from blockbasis.matrix import KernelMatrix
 from blockbasis.operator import BlockBasis, Entries, held_diagonal
 from blockbasis.partition import Partition
@@ -68,7 +68,7 @@ def make_bases(
             return full_basis(matrix, cluster)
         return one_basis(matrix, cluster, columns, rank, method, streams[i], pool=pool)
 
-    return map_threads(one, [(i,) for i in range(partition.n_clusters)], n_jobs)
+    return map_threads(one, [(i,) for i in range(partition.n_clusters)], n_jobs, "bases")
 
 
 def one_basis(
@@ -97,7 +97,7 @@ def _pool(matrix: KernelMatrix, columns: Partition, ranks: IntArray, rng: np.ran
     """Candidates of Algorithm 3: important points of every column cluster."""
     rank = int(ranks.max())
     tasks = [(matrix.T, columns.cluster(j), rank, child) for j, child in enumerate(rng.spawn(columns.n_clusters))]
-    return np.concatenate(map_threads(sample.pool_of_cluster, tasks, n_jobs))
+    return np.concatenate(map_threads(sample.pool_of_cluster, tasks, n_jobs, "pool of columns"))
 
 
 def _skeleton(
@@ -129,6 +129,7 @@ def make_inner(
     method: Method,
     rng: np.random.Generator,
     n_jobs: int,
+    known: Known | None = None,
 ) -> tuple[InnerMatrix, Cutoff | None]:
     """Inner matrix of the bases: second half of Algorithm 5."""
     return symmetric_inner(
@@ -140,6 +141,7 @@ def make_inner(
         cutoff=method.cutoff,
         streams=rng.spawn(partition.n_clusters),
         n_jobs=n_jobs,
+        known=known,
     )
 
 

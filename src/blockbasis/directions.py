@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
+from blockbasis._linalg import leading_eigenpairs
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.matrix import KernelMatrix, coincidences
 from blockbasis.sampling import Skeleton, tiles
@@ -247,17 +248,15 @@ class GramDirections:
         height = self._gram.shape[0]
         width = min(width, height)
         if height <= _DIRECT * width:
-            values, vectors = np.linalg.eigh(self._gram)
-            values, vectors = values[height - width :], vectors[:, height - width :]
+            values, vectors = leading_eigenpairs(self._gram, width)
         else:
             cold = self._range is None
             Q = rng.standard_normal((height, width)) if self._range is None else self._range
             for _ in range(SVD_ITERATIONS if cold else 1):
                 Q = _orth(self._gram @ Q)
-            values, small = np.linalg.eigh(Q.T @ (self._gram @ Q))
+            values, small = leading_eigenpairs(Q.T @ (self._gram @ Q), width)
             self._range = vectors = Q @ small
-        vectors = vectors[:, ::-1].astype(self.columns.values.dtype)
-        return vectors, np.maximum(values[::-1], 0)
+        return vectors.astype(self.columns.values.dtype), np.maximum(values, 0)
 
     def own_energy(self, vectors: FloatArray) -> float:
         seen = self._own_columns.T @ vectors

@@ -1,12 +1,14 @@
-"""The front door: checked arguments into a factorization."""
+"""The front door: checked arguments into a plan, and into a factorization."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from blockbasis._machine import available_memory
 from blockbasis._parallel import check_n_jobs, single_threaded
 from blockbasis._typing import FloatArray, Seed
 from blockbasis._validation import (
@@ -17,19 +19,26 @@ from blockbasis._validation import (
     check_integer,
     check_memory,
     check_points,
+    check_positive,
+    check_progress,
     check_ranks,
     check_rng,
 )
 from blockbasis.basis import BlockDiagonal
+from blockbasis.building import build
 from blockbasis.construction import ALGORITHMS, BASES, INNERS, SAMPLINGS, Method, assemble, make_bases, make_inner
+from blockbasis.exceptions import PerformanceWarning
 from blockbasis.inner import cross_inner
-from blockbasis.kernels import CallableKernel, as_kernel
+from blockbasis.kernels import CallableKernel, Kernel, as_kernel
 from blockbasis.matrix import Counter, KernelMatrix
 from blockbasis.operator import BlockBasis, CrossBlockBasis, Entries
-from blockbasis.partition import Partition, make_partition
-from blockbasis.tuning import Goal, build_to_goal, default_clusters, make_plan
+from blockbasis.partition import PARTITIONS, Partition, make_partition
+from blockbasis.progress import Listener, reporting
+from blockbasis.tuning import Goal, Job, Plan, default_clusters, make_plan
 
 DEFAULT_TOL = 1e-3
+
+_FIRST_CHOICE = {"partition": PARTITIONS[0], "algorithm": ALGORITHMS[0], "basis": BASES[0], "inner": INNERS[0]}
 
 #: Points on which a user's kernel function is asked whether it is symmetric.
 _SYMMETRY_SAMPLE = 64
@@ -41,6 +50,8 @@ def factorize(
     *,
     tol: float | None = None,
     memory: int | str | None = None,
+    ridge: float | None = None,
+    plan: Plan | None = None,
     n_clusters: int | None = None,
     rank: Any = None,
     partition: Any = "kmeans",
@@ -53,10 +64,11 @@ def factorize(
     dtype: npt.DTypeLike | None = None,
     rng: Seed = None,
     n_jobs: int | None = None,
+    progress: bool | Listener = False,
 ) -> BlockBasis:
     """Compress the kernel matrix of ``X`` into U C Uᵀ + D, in time and memory linear in the number of points.
 
-    Give one of ``tol``, ``memory`` and ``rank``; with none, ``tol`` is 1e-3.
+    Give one of ``tol``, ``memory``, ``rank`` and ``plan``; with none, ``tol`` is 1e-3.
 
     Parameters
     ----------
@@ -70,6 +82,12 @@ def factorize(
         to the ranks that need least memory.
     memory : int or str, default=None
         Instead of ``tol``, a budget that ``stored`` never exceeds: floats, or a size such as "512MB".
+    ridge : float, default=None
+        What will be added to the diagonal before a system is solved. With it, an error that changes the solutions of
+        (K + ridge I) x = b by less than ``tol`` (root mean square over b) is allowed too, and the ranks shrink where
+        the ridge outweighs the matrix.
+    plan : Plan, default=None
+        What `plan` has chosen for these points, to be carried out; it takes the place of all other choices.
     n_clusters : int, default=None
         Clusters of points; None searches for the best number, or, when ``rank`` is given, takes sqrt(n) / 4.
         Fewer come back when the points have fewer distinct places.
@@ -100,14 +118,27 @@ def factorize(
         Seed. The result depends on it alone, not on ``n_jobs``.
     n_jobs : int, default=None
         Threads; None is one for each core.
+    progress : bool or callable, default=False
+        True shows a bar (by rich, where it is installed); a callable receives a `ProgressEvent` for each piece done.
 
     Returns
     -------
     BlockBasis
         A `scipy.sparse.linalg.LinearOperator` in the order of the points given.
 
+    Warns
+    -----
+    PerformanceWarning
+        When the tolerance needs more floats than the dense matrix has.
+
+    Raises
+    ------
+    MemoryError
+        When the work would need more memory than is free; nothing has been built then.
+
     See Also
     --------
+    plan : What it will cost, before it is spent.
     factorize_cross : The matrix between two sets of points.
     relative_error : How far the result is from the truth.
 
@@ -133,40 +164,91 @@ def factorize(
     """
     caller = "factorize"
     X = check_points(X, name="X", caller=caller)
-    X = X.astype(check_dtype(dtype, X.dtype, name="dtype", caller=caller), copy=False)
     kernel = as_kernel(kernel, caller=caller)
-    method = _check_method(algorithm, sampling, basis, inner, diagonal, cutoff, caller)
     n_jobs = check_n_jobs(n_jobs, caller=caller)
-    goal = _check_goal(tol, memory, rank, method, X, caller)
-    if n_clusters is not None:
-        n_clusters = check_integer(n_clusters, name="n_clusters", caller=caller, low=1, high=X.shape[0])
-    of_partition, of_bases, of_inner, of_plan = check_rng(rng, name="rng", caller=caller).spawn(4)
-
-    def clusters(k: int, stream: np.random.Generator) -> Partition:
-        parts = make_partition(X, k, partition, stream, caller=caller)
-        if n_clusters is not None and not isinstance(partition, str) and parts.n_clusters != n_clusters:
-            raise ValueError(
-                f"The 'n_clusters' parameter of {caller} must be that of the partition given, {parts.n_clusters}, or "
-                f"left out. Got {n_clusters} instead."
-            )
-        return parts
-
-    with single_threaded():
+    progress = check_progress(progress, name="progress", caller=caller)
+    streams = check_rng(rng, name="rng", caller=caller).spawn(4)
+    chosen = {"tol": tol, "memory": memory, "ridge": ridge, "n_clusters": n_clusters, "rank": rank, "dtype": dtype}
+    with single_threaded(), reporting(progress):
+        if plan is not None:
+            chosen |= {"sampling": sampling, "diagonal": diagonal, "cutoff": cutoff}
+            named = {"partition": partition, "algorithm": algorithm, "basis": basis, "inner": inner}
+            _check_plan(plan, X, chosen, named)
+            return _carried_out(plan, X.astype(plan.dtype, copy=False), kernel, streams, n_jobs)
+        X = X.astype(check_dtype(dtype, X.dtype, name="dtype", caller=caller), copy=False)
+        ways = _check_method(algorithm, sampling, basis, inner, diagonal, cutoff, caller)
+        clusters = _Clusters(X, partition, n_clusters, caller)
+        goal = _check_goal(tol, memory, rank, ridge, ways, X, caller)
         if goal is not None:
-            given = n_clusters if isinstance(partition, str) else 1
-            counter = Counter()
-            _check_function(KernelMatrix(kernel, X, counter=counter), method, of_partition)
-            plan = make_plan(X, kernel, goal, method, clusters, given, counter, of_plan, n_jobs)
-            matrix = KernelMatrix(kernel, X[plan.partition.order], counter=counter)
-            return build_to_goal(matrix, plan, method, of_bases, n_jobs)
-        parts = clusters(n_clusters or default_clusters(X.shape[0]), of_partition)
+            job = Job(X, kernel, goal, ways, n_jobs)
+            found = _planned(job, clusters, streams)
+            return _carried_out(found, X, kernel, streams, n_jobs, job.counter)
+        parts = clusters(default_clusters(X.shape[0]), streams[0])
         ranks = check_ranks(rank, parts.n_clusters, name="rank", caller=caller)
         matrix = KernelMatrix(kernel, X[parts.order])
-        _check_function(matrix, method, of_partition)
-        bases = make_bases(matrix, parts, parts, ranks, method, of_bases, n_jobs)
+        _check_function(matrix, ways, streams[0])
+        bases = make_bases(matrix, parts, parts, ranks, ways, streams[1], n_jobs)
         for_bases = matrix.entries
-        C, cut = make_inner(matrix, parts, bases, method, of_inner, n_jobs)
-        return assemble(matrix, parts, bases, C, cut, method, matrix.entries - for_bases)
+        C, cut = make_inner(matrix, parts, bases, ways, streams[2], n_jobs)
+        return assemble(matrix, parts, bases, C, cut, ways, matrix.entries - for_bases)
+
+
+def plan(
+    X: Any,
+    kernel: Any,
+    *,
+    tol: float | None = None,
+    memory: int | str | None = None,
+    ridge: float | None = None,
+    n_clusters: int | None = None,
+    partition: Any = "kmeans",
+    basis: str = "svd",
+    inner: str = "sampled",
+    diagonal: bool = True,
+    cutoff: float | None = None,
+    dtype: npt.DTypeLike | None = None,
+    rng: Seed = None,
+    n_jobs: int | None = None,
+    progress: bool | Listener = False,
+) -> Plan:
+    """What a factorization to a tolerance or a budget will cost, before it is spent.
+
+    Some clusters are looked at, and stand for all.
+
+    Parameters
+    ----------
+    X, kernel, tol, memory, ridge, n_clusters, partition, basis, inner, diagonal, cutoff, dtype, rng, n_jobs, progress
+        As in `factorize`. ``plan.seconds`` is for ``n_jobs`` threads.
+
+    Returns
+    -------
+    Plan
+        Number of clusters, ranks, floats stored, bytes, kernel entries, error and seconds; `factorize` carries it out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import blockbasis as bb
+    >>> X = np.random.default_rng(0).normal(size=(2000, 3))
+    >>> plan = bb.plan(X, bb.Gaussian(2.0), tol=1e-2, rng=0)
+    >>> plan.stored < 0.02 * 2000**2
+    True
+    >>> A = bb.factorize(X, bb.Gaussian(2.0), plan=plan, rng=0)
+    >>> bool(abs(A.stored / plan.stored - 1) < 0.25)
+    True
+    """
+    caller = "plan"
+    X = check_points(X, name="X", caller=caller)
+    X = X.astype(check_dtype(dtype, X.dtype, name="dtype", caller=caller), copy=False)
+    kernel = as_kernel(kernel, caller=caller)
+    method = _check_method("default", None, basis, inner, diagonal, cutoff, caller)
+    goal = _check_goal(tol, memory, None, ridge, method, X, caller)
+    assert goal is not None
+    n_jobs = check_n_jobs(n_jobs, caller=caller)
+    progress = check_progress(progress, name="progress", caller=caller)
+    streams = check_rng(rng, name="rng", caller=caller).spawn(4)
+    with single_threaded(), reporting(progress):
+        return _planned(Job(X, kernel, goal, method, n_jobs), _Clusters(X, partition, n_clusters, caller), streams)
 
 
 def factorize_cross(
@@ -255,17 +337,87 @@ def factorize_cross(
     return CrossBlockBasis(U, C.astype(chosen), V, Entries(for_bases, matrix.entries - for_bases))
 
 
+# --- steps -----------------------------------------------------------------------------------------------------------
+
+
+class _Clusters:
+    """Partitions of the points into as many clusters as asked for, the caller's wish before others."""
+
+    def __init__(self, X: FloatArray, partition: Any, n_clusters: int | None, caller: str) -> None:
+        if n_clusters is not None:
+            n_clusters = check_integer(n_clusters, name="n_clusters", caller=caller, low=1, high=X.shape[0])
+        self._X, self._partition, self._wish, self._caller = X, partition, n_clusters, caller
+
+    @property
+    def given(self) -> int | None:
+        """A number of clusters that needs no search."""
+        return self._wish if isinstance(self._partition, str) else 1
+
+    def __call__(self, k: int, rng: np.random.Generator) -> Partition:
+        parts = make_partition(self._X, self._wish or k, self._partition, rng, caller=self._caller)
+        if self._wish is not None and not isinstance(self._partition, str) and parts.n_clusters != self._wish:
+            raise ValueError(
+                f"The 'n_clusters' parameter of {self._caller} must be that of the partition given, "
+                f"{parts.n_clusters}, or left out. Got {self._wish} instead."
+            )
+        return parts
+
+
+def _planned(job: Job, clusters: _Clusters, streams: list[np.random.Generator]) -> Plan:
+    whole = KernelMatrix(job.kernel, job.X, counter=job.counter)
+    _check_function(whole, job.method, streams[0])
+    return make_plan(job, clusters, clusters.given, streams[3])
+
+
+def _carried_out(
+    plan: Plan,
+    X: FloatArray,
+    kernel: Kernel,
+    streams: list[np.random.Generator],
+    n_jobs: int,
+    counter: Counter | None = None,
+) -> BlockBasis:
+    _warn_if_too_large(plan)
+    return build(KernelMatrix(kernel, X[plan.partition.order], counter=counter), plan, streams[1], n_jobs)
+
+
+def _warn_if_too_large(plan: Plan) -> None:
+    """Refuse what does not fit into memory, and warn of what does not pay."""
+    if plan.fitting_tol is None:
+        return
+    free = available_memory()
+    remedy = f"tol={plan.fitting_tol:.2g}, memory={plan.stored // 4}, or a larger bandwidth, would fit."
+    if free is not None and plan.working_bytes > free:
+        raise MemoryError(
+            f"This factorization would take about {plan.working_bytes / 1e9:.1f} GB, of which {free / 1e9:.1f} GB are "
+            f"free. {remedy}"
+        )
+    warnings.warn(
+        f"The tolerance needs about {plan.stored} floats, no fewer than the dense matrix has. {remedy}",
+        PerformanceWarning,
+        stacklevel=4,
+    )
+
+
 # --- checks ----------------------------------------------------------------------------------------------------------
 
 
 def _check_goal(
-    tol: float | None, memory: int | str | None, rank: Any, method: Method, X: FloatArray, caller: str
+    tol: float | None,
+    memory: int | str | None,
+    rank: Any,
+    ridge: float | None,
+    method: Method,
+    X: FloatArray,
+    caller: str,
 ) -> Goal | None:
     """What was asked for: a goal, or None when the ranks are given."""
     given = [name for name, value in (("tol", tol), ("memory", memory), ("rank", rank)) if value is not None]
     if len(given) > 1:
         got = " and ".join(f"'{name}'" for name in given)
         raise ValueError(f"{caller} takes one of 'tol', 'memory' and 'rank': each fixes the ranks. Got {got} together.")
+    if ridge is not None and (memory is not None or rank is not None):
+        raise ValueError(f"The 'ridge' parameter of {caller} goes with 'tol' only. Got it with '{given[0]}'.")
     if rank is not None:
         return None
     if method.paper or method.sampling != "energy":
@@ -273,7 +425,28 @@ def _check_goal(
         raise ValueError(f"The 'rank' parameter of {caller} must be given with {what}: it has no rule for the ranks.")
     if memory is not None:
         return Goal(None, check_memory(memory, X.itemsize, X.shape[0], name="memory", caller=caller))
-    return Goal(DEFAULT_TOL if tol is None else check_fraction(tol, name="tol", caller=caller), None)
+    return Goal(
+        DEFAULT_TOL if tol is None else check_fraction(tol, name="tol", caller=caller),
+        None,
+        0.0 if ridge is None else check_positive(ridge, name="ridge", caller=caller),
+    )
+
+
+def _check_plan(plan: Any, X: FloatArray, chosen: dict[str, Any], named: dict[str, Any]) -> None:
+    """A plan for these points, and beside it no choice that is not None, or not the first of its names."""
+    if not isinstance(plan, Plan):
+        raise TypeError(
+            f"The 'plan' parameter of factorize must be what plan() returns. Got {type(plan).__name__} instead."
+        )
+    given = [name for name, value in chosen.items() if value is not None]
+    given += [name for name, value in named.items() if not (isinstance(value, str) and value == _FIRST_CHOICE[name])]
+    if given:
+        raise ValueError(f"The 'plan' parameter of factorize takes the place of {given[0]!r}. Got both.")
+    if X.shape != (plan.partition.n_points, plan.n_features):
+        raise ValueError(
+            f"The 'plan' parameter of factorize must be of the points given, shape {X.shape}. Got one of "
+            f"{plan.partition.n_points} points with {plan.n_features} columns instead."
+        )
 
 
 def _check_method(

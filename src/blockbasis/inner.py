@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
+from blockbasis._linalg import negative_eigenpairs
 from blockbasis._parallel import map_threads
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.basis import ClusterBasis, interpolate
@@ -170,7 +171,7 @@ def sampled_blocks(sides: Sides, i: int, wanted: Sequence[int], rng: np.random.G
     at = sides.row_clusters[i].start + sides.row_bases[i].rows
     widths = [len(sides.column_bases[j].rows) for j in wanted]
     blocks = []
-    for group in _groups(widths, len(at)):
+    for group in groups(widths, len(at)):
         members = wanted[group]
         there = np.concatenate([sides.column_clusters[j].start + sides.column_bases[j].rows for j in members])
         strip = sides.row_bases[i].interpolation @ sides.matrix.block(at, there).astype(np.float64)
@@ -215,18 +216,32 @@ def _with_uniform_rows(basis: ClusterBasis, rng: np.random.Generator) -> IntArra
     return np.union1d(basis.rows, rng.choice(height, min(rank, height), replace=False))
 
 
-def _groups(widths: Sequence[int], height: int) -> list[slice]:
+def groups(widths: Sequence[int], height: int) -> list[slice]:
     """Consecutive blocks whose strip of ``height`` rows stays within one tile (or is a single block)."""
     limit = max((tile.stop - tile.start for tile in tiles(sum(widths), height)), default=0)
-    groups, start, width = [], 0, 0
+    found, start, width = [], 0, 0
     for position, own in enumerate(widths):
         if width and width + own > limit:
-            groups.append(slice(start, position))
+            found.append(slice(start, position))
             start, width = position, 0
         width += own
     if width:
-        groups.append(slice(start, len(widths)))
-    return groups
+        found.append(slice(start, len(widths)))
+    return found
+
+
+@dataclass(frozen=True)
+class Known:
+    """An inner matrix computed before, and the clusters whose bases are still the same."""
+
+    inner: InnerMatrix
+    same: npt.NDArray[np.bool_]
+
+    def of(self, i: int, wanted: IntArray) -> IntArray:
+        """Those of the wanted blocks (i, j) that need not be computed again."""
+        if not self.same[i]:
+            return wanted[:0]
+        return wanted[self.same[wanted] & np.isin(wanted, self.inner.kept[i])]
 
 
 # --- the whole inner matrix ------------------------------------------------------------------------------------------
@@ -242,6 +257,7 @@ def symmetric_inner(
     cutoff: float | None,
     streams: Sequence[np.random.Generator],
     n_jobs: int,
+    known: Known | None = None,
 ) -> tuple[InnerMatrix, Cutoff | None]:
     """Inner matrix of a symmetric factorization.
 
@@ -252,6 +268,8 @@ def symmetric_inner(
         Whether the operator carries the bases' diagonal beside U C Uᵀ; otherwise C takes in what U can hold of it.
     cutoff : float or None
         Relative Frobenius error that cut-off blocks may add.
+    known : Known, default=None
+        Blocks of an earlier inner matrix that are taken over.
     """
     k = partition.n_clusters
     clusters = partition.clusters
@@ -263,9 +281,14 @@ def symmetric_inner(
 
     def others(i: int) -> tuple[IntArray, list[FloatArray]]:
         wanted = np.arange(i + 1, k)[~far[i, i + 1 :]]
-        return wanted, _BLOCKS[method](sides, i, wanted.tolist(), streams[i])
+        old = wanted[:0] if known is None else known.of(i, wanted)
+        new = np.setdiff1d(wanted, old, assume_unique=True)
+        blocks = dict(zip(new.tolist(), _BLOCKS[method](sides, i, new.tolist(), streams[i]), strict=True))
+        if known is not None:
+            blocks |= {j: known.inner.block(i, j) for j in old.tolist()}
+        return wanted, [blocks[j] for j in wanted.tolist()]
 
-    rows = map_threads(others, [(i,) for i in range(k)], n_jobs)
+    rows = map_threads(others, [(i,) for i in range(k)], n_jobs, "inner matrix")
     rows, spent = _drop_small(rows, budget, spent)
     kept = tuple(np.concatenate(([i], wanted)).astype(np.intp) for i, (wanted, _) in enumerate(rows))
     panels = tuple(np.concatenate([own[i], *blocks], axis=1) for i, (_, blocks) in enumerate(rows))
@@ -294,7 +317,7 @@ def cross_inner(
     def panel(i: int) -> FloatArray:
         return np.concatenate(_BLOCKS[method](sides, i, every.tolist(), streams[i]), axis=1)
 
-    panels = map_threads(panel, [(i,) for i in range(row_partition.n_clusters)], n_jobs)
+    panels = map_threads(panel, [(i,) for i in range(row_partition.n_clusters)], n_jobs, "inner matrix")
     return InnerMatrix(_offsets(row_bases), _offsets(column_bases), (every,) * len(panels), tuple(panels), False)
 
 
@@ -383,9 +406,8 @@ def nearest_semidefinite(inner: InnerMatrix) -> InnerMatrix:
         linalg.cholesky(dense + shift * np.eye(dense.shape[0]), lower=True, overwrite_a=True, check_finite=False)
         return inner
     except linalg.LinAlgError:
-        values, vectors = np.linalg.eigh(dense)
-    negative = values < 0
-    dense -= (vectors[:, negative] * values[negative]) @ vectors[:, negative].T
+        values, vectors = negative_eigenpairs(dense)
+    dense -= (vectors * values) @ vectors.T
     panels = tuple(
         dense[inner.row_offsets[i] : inner.row_offsets[i + 1], inner.columns_of(i)].copy()
         for i in range(len(inner.panels))

@@ -71,8 +71,9 @@ def energy_sampling(
     for start, size, probability in zip(columns.starts[:-1], columns.sizes, probabilities, strict=True):
         expected = size * probability
         count = min(int(size), int(expected) + int(rng.random() < expected - int(expected)))
-        chosen.append(start + np.sort(rng.choice(size, count, replace=False)))
-        scales.append(np.full(count, 1 / np.sqrt(probability)))
+        if count:
+            chosen.append(start + np.sort(rng.choice(size, count, replace=False)))
+            scales.append(np.full(count, 1 / np.sqrt(probability)))
     return Skeleton(np.concatenate(chosen), np.concatenate(scales), np.empty(0, dtype=np.intp))
 
 

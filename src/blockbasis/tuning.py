@@ -1,37 +1,28 @@
-"""A tolerance or a memory budget into the number of clusters and the ranks, and into a factorization that keeps it.
+"""A tolerance or a memory budget into a plan: the number of clusters, the ranks, and what they will cost.
 
-The plan comes from a pilot: bases of some clusters, whose spectra stand for all. The factorization is then built a
-little too large, checked against exact rows that it has not used, enlarged where the error sits if it must be, and cut
-to the smallest ranks that do.
+The plan comes from pilots: bases of some clusters, whose spectra stand for all.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from blockbasis import costs
+from blockbasis._machine import available_memory
 from blockbasis._parallel import map_threads
 from blockbasis._typing import FloatArray, IntArray
-from blockbasis.basis import ClusterBasis, Spectrum, sampled_spectrum
-from blockbasis.construction import Method, assemble, make_inner, one_basis
-from blockbasis.inner import nearest_semidefinite
+from blockbasis.basis import Spectrum, sampled_spectrum
+from blockbasis.construction import Method
 from blockbasis.kernels import Kernel
 from blockbasis.matrix import Counter, KernelMatrix
-from blockbasis.operator import BlockBasis
 from blockbasis.partition import Partition
-from blockbasis.ranks import Market, residual, worthwhile
+from blockbasis.ranks import Market, residual
 from blockbasis.sampling import energy_sampling
-from blockbasis.verification import (
-    cut_bases,
-    cut_inner,
-    draw_check_rows,
-    market_of,
-    measure,
-    smallest_within,
-)
 
 #: The pilot looks at clusters that hold this many points, and draws fewer columns for them.
 _PILOT_POINTS = 3_000
@@ -42,8 +33,12 @@ _GLANCE_RANK = 32
 #: What is built over the planned ranks, so that the check can choose.
 _OVERBUILD = 1.25
 _OVERBUILD_MORE = 4
-#: The check must show the tolerance met by this many standard errors.
-_DEVIATIONS = 2.5
+#: A basis takes so many times its pilot: twice the columns, more vectors, and their extension.
+_BASIS_PER_PILOT = 2.5
+#: When compression does not pay, the tolerance is named that a quarter of the dense matrix would hold.
+_WORTHWHILE = 4
+#: So few floats are not worth a warning.
+_TRIFLE = 10**5
 
 
 @dataclass(frozen=True)
@@ -55,68 +50,130 @@ class Goal:
     tol : float or None
     memory : int or None
         Stored floats.
+    ridge : float
+        What is added to the diagonal before a system is solved; zero when nothing is known of it.
     """
 
     tol: float | None
     memory: int | None
+    ridge: float = 0.0
 
-    def allowed(self, norm: float) -> float:
-        """Squared error allowed, for the squared norm of K."""
+    def allowed(self, norm: float, n: int) -> float:
+        """Squared error allowed, for the squared norm of K.
+
+        The mean change of a solution of (K + ridge I) x = b is at most |E| / (ridge √n): where the ridge is so large
+        that this is within the tolerance before |E| / |K| is, the rest does not matter.
+        """
         assert self.tol is not None
-        return self.tol**2 * norm
+        return self.tol**2 * max(norm, self.ridge**2 * n)
 
 
 @dataclass(frozen=True)
+class Job:
+    """What is to be compressed, and how."""
+
+    X: FloatArray
+    kernel: Kernel
+    goal: Goal
+    method: Method
+    n_jobs: int
+    counter: Counter = field(default_factory=Counter)
+
+    @property
+    def dense(self) -> int:
+        """Floats of the dense matrix, counted as those of C are: each pair of symmetric entries once."""
+        n = int(self.X.shape[0])
+        return n * (n + 1) // 2
+
+    def matrix(self, partition: Partition) -> KernelMatrix:
+        return KernelMatrix(self.kernel, self.X[partition.order], counter=self.counter)
+
+
+@dataclass(frozen=True, repr=False)
 class Plan:
-    """Clusters, and the price of a float at which their ranks keep a goal.
+    """What a factorization will be and cost, before it is built: see `blockbasis.plan`.
 
     Parameters
     ----------
     goal : Goal
+    method : Method
     partition : Partition
+    ranks : ndarray of shape (n_clusters,)
+        Expected; those built may differ, since they are checked.
     price : float
         Squared error that a stored float must remove to be worth it.
-    mean_rank : float
-        Expected, over all clusters.
+    n_features : int
+    dtype : dtype
+    entries : int
+        Kernel entries that will be evaluated.
+    predicted_error : float
+        Relative Frobenius error.
+    seconds : float
+        Time to build, on this machine with the threads asked for.
+    fitting_tol : float or None
+        Where compression does not pay, or does not fit into free memory: the tolerance that would.
     """
 
     goal: Goal
+    method: Method
     partition: Partition
-    price: float
-    mean_rank: float
-
-
-# --- the pilot -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Pilot:
-    """One number of clusters, looked at."""
-
-    partition: Partition
-    market: Market
     ranks: IntArray
     price: float
+    n_features: int
+    dtype: np.dtype[np.floating]
+    entries: int
+    predicted_error: float
+    seconds: float
+    fitting_tol: float | None
 
     @property
-    def stored(self) -> float:
-        return self.market.stored(self.ranks)
+    def n_clusters(self) -> int:
+        return self.partition.n_clusters
 
     @property
-    def error(self) -> float:
-        return self.market.error(self.ranks)
+    def stored(self) -> int:
+        """Floats that a product will read."""
+        return costs.stored_floats(self.partition.sizes, self.ranks, diagonal=self.method.diagonal)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of everything that will be kept."""
+        sizes, diagonal = self.partition.sizes, self.method.diagonal
+        return costs.kept_bytes(sizes, self.ranks, self.n_features, self.dtype.itemsize, diagonal=diagonal)
+
+    @property
+    def working_bytes(self) -> int:
+        """Bytes that building it takes at its height."""
+        ranks = np.minimum(with_reserve(self.ranks), self.partition.sizes)
+        return costs.working_bytes(self.partition.sizes, ranks, self.n_features, self.dtype.itemsize)
+
+    def __repr__(self) -> str:
+        n = self.partition.n_points
+        per_point, share = self.stored / n, self.stored / n**2
+        asked = f"memory={self.goal.memory}" if self.goal.tol is None else f"tol={self.goal.tol:g}"
+        lines = [
+            f"Plan for {n} points, {asked}",
+            f"  clusters         {self.n_clusters}",
+            f"  ranks            {self.ranks.min()} to {self.ranks.max()}, {self.ranks.mean():.1f} on average",
+            f"  stored           {self.stored} floats, {per_point:.1f} per point, {share:.2%} of the dense matrix",
+            f"  bytes            {self.nbytes / 1e6:.1f} MB kept, {self.working_bytes / 1e6:.1f} MB while it is built",
+            f"  kernel entries   {self.entries}, {self.entries / n**2:.2%} of the dense matrix",
+            f"  predicted error  {self.predicted_error:.2g}",
+            f"  time             {self.seconds:.1f} s",
+        ]
+        if self.fitting_tol is not None:
+            lines.append(f"  does not pay; tol={self.fitting_tol:.2g} would")
+        return "\n".join(lines)
+
+
+# --- the search for the number of clusters ---------------------------------------------------------------------------
 
 
 def make_plan(
-    X: FloatArray,
-    kernel: Kernel,
-    goal: Goal,
-    method: Method,
+    job: Job,
     partition_of: Callable[[int, np.random.Generator], Partition],
     n_clusters: int | None,
-    counter: Counter,
     rng: np.random.Generator,
-    n_jobs: int,
 ) -> Plan:
     """Number of clusters and ranks for a goal; the number is searched by doubling when it is not given."""
     seen: dict[int, _Pilot] = {}
@@ -128,16 +185,13 @@ def make_plan(
             (child,) = rng.spawn(1)
             partition = partition_of(k, child)
             if rank is None:  # a first glance finds the order of magnitude
-                glance = _pilot(
-                    X, kernel, goal, method, partition, _GLANCE_RANK, _GLANCE_POINTS, counter, child, n_jobs
-                )
-                rank = _with_reserve(float(glance.ranks.mean()))
-            seen[k] = _pilot(X, kernel, goal, method, partition, rank, _PILOT_POINTS, counter, child, n_jobs)
-            rank = _with_reserve(float(seen[k].ranks.mean()))
+                rank = _next_rank(_pilot(job, partition, _GLANCE_RANK, _GLANCE_POINTS, child))
+            seen[k] = _pilot(job, partition, rank, _PILOT_POINTS, child)
+            rank = _next_rank(seen[k])
         return seen[k]
 
-    best = look(n_clusters) if n_clusters is not None else _search(look, X.shape[0], goal)
-    return Plan(goal, best.partition, best.price, best.market.total(best.ranks) / best.partition.n_clusters)
+    best = look(n_clusters) if n_clusters is not None else _search(look, job.X.shape[0], job.goal)
+    return _plan_of(job, best)
 
 
 def default_clusters(n: int) -> int:
@@ -165,51 +219,78 @@ def _search(look: Callable[[int], _Pilot], n: int, goal: Goal) -> _Pilot:
     return best
 
 
-def _with_reserve(rank: float) -> int:
-    return math.ceil(_OVERBUILD * rank) + _OVERBUILD_MORE
+def with_reserve(ranks: IntArray) -> IntArray:
+    """Ranks to build, so that a check can choose among them."""
+    return np.asarray(np.ceil(_OVERBUILD * ranks) + _OVERBUILD_MORE, dtype=np.intp)
 
 
-def _pilot(
-    X: FloatArray,
-    kernel: Kernel,
-    goal: Goal,
-    method: Method,
-    partition: Partition,
-    rank: int,
-    points: int,
-    counter: Counter,
-    rng: np.random.Generator,
-    n_jobs: int,
-) -> _Pilot:
-    """Spectra of some clusters, at ranks raised until the goal is in sight."""
-    matrix = KernelMatrix(kernel, X[partition.order], counter=counter)
+def _next_rank(pilot: _Pilot) -> int:
+    return int(with_reserve(np.ceil(pilot.ranks.mean())))
+
+
+# --- one number of clusters, looked at -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Pilot:
+    """Spectra of some clusters, and what they say of the goal."""
+
+    partition: Partition
+    chosen: IntArray
+    market: Market
+    ranks: IntArray
+    price: float
+    seconds: FloatArray
+
+    @property
+    def stored(self) -> float:
+        return self.market.stored(self.ranks)
+
+    @property
+    def error(self) -> float:
+        return self.market.error(self.ranks)
+
+
+def _pilot(job: Job, partition: Partition, rank: int, points: int, rng: np.random.Generator) -> _Pilot:
+    """Spectra of some clusters, at ranks raised until the goal is in sight, or plainly out of it."""
+    matrix = job.matrix(partition)
     chosen, weights = _some_clusters(partition, points, rng)
     sizes = partition.sizes[chosen]
     streams = rng.spawn(len(chosen))
     highest = np.minimum(rank, sizes)
     spectra: list[Spectrum] = [None] * len(chosen)  # type: ignore[list-item]
+    seconds = np.zeros(len(chosen))
+
+    def one(position: int) -> tuple[Spectrum, float]:
+        start = time.thread_time()
+        cluster, rank = partition.cluster(int(chosen[position])), int(highest[position])
+        columns = energy_sampling(matrix, cluster, partition, _PILOT_COLUMNS_PER_RANK * rank, streams[position])
+        spectrum = sampled_spectrum(matrix, cluster, columns, rank, streams[position])
+        return spectrum, time.thread_time() - start
+
     todo = np.arange(len(chosen))
     while True:
-
-        def one(position: int) -> Spectrum:
-            cluster = partition.cluster(int(chosen[position]))
-            rank = int(highest[position])
-            columns = energy_sampling(matrix, cluster, partition, _PILOT_COLUMNS_PER_RANK * rank, streams[position])
-            return sampled_spectrum(matrix, cluster, columns, rank, streams[position])
-
-        for position, spectrum in zip(todo, map_threads(one, [(int(p),) for p in todo], n_jobs), strict=True):
-            spectra[position] = spectrum
-        market = Market(len(X), sizes, weights, spectra, method.diagonal)
-        ranks, price = _ranks_for(goal, market)
-        # A rank within the oversampled end of its spectrum is cut off by what was computed, not by its worth.
-        todo = np.flatnonzero((ranks > highest - 1) & (highest < sizes))
-        if price is None:
-            left = np.array([residual(spectrum, len(spectrum.values)) for spectrum in spectra])
-            fair = goal.allowed(market.norm) * sizes / len(X)
-            todo = np.flatnonzero((left > fair / 2) & (highest < sizes))
+        looked = map_threads(one, [(int(p),) for p in todo], job.n_jobs, f"look at {partition.n_clusters} clusters")
+        for position, (spectrum, taken) in zip(todo, looked, strict=True):
+            spectra[position], seconds[position] = spectrum, taken
+        market = Market(partition.n_points, sizes, weights, spectra, job.method.diagonal)
+        ranks, price = _ranks_for(job.goal, market)
+        todo = _unfinished(job, market, highest, ranks, price)
         if not len(todo):
-            return _Pilot(partition, market, ranks, price or 0.0)
+            return _Pilot(partition, chosen, market, ranks, price or 0.0, seconds)
         highest[todo] = np.minimum(2 * highest[todo], sizes[todo])
+
+
+def _unfinished(job: Job, market: Market, highest: IntArray, ranks: IntArray, price: float | None) -> IntArray:
+    """Clusters whose spectrum ends before their rank is known."""
+    if price is None:
+        if market.stored(highest) > job.dense:  # not to be reached in less than the matrix itself
+            return np.empty(0, dtype=np.intp)
+        left = np.array([residual(spectrum, len(spectrum.values)) for spectrum in market.spectra])
+        fair = job.goal.allowed(market.norm, market.n_points) * market.sizes / market.n_points
+        return np.flatnonzero((left > fair / 2) & (highest < market.sizes))
+    # A rank within the oversampled end of its spectrum is cut off by what was computed, not by its worth.
+    return np.flatnonzero((ranks > highest - 1) & (highest < market.sizes))
 
 
 def _ranks_for(goal: Goal, market: Market) -> tuple[IntArray, float | None]:
@@ -219,7 +300,7 @@ def _ranks_for(goal: Goal, market: Market) -> tuple[IntArray, float | None]:
         values = [s.values[min(r, len(s.values)) - 1] for s, r in zip(market.spectra, ranks, strict=True)]
         total = market.total(ranks)
         return ranks, float(np.median(np.array(values) / (market.sizes + total)))
-    allowed = goal.allowed(market.norm)
+    allowed = goal.allowed(market.norm, market.n_points)
     price = market.price_within(lambda ranks: market.error(ranks) <= allowed)
     return market.ranks(price or 0.0), price
 
@@ -240,95 +321,53 @@ def _some_clusters(partition: Partition, points: int, rng: np.random.Generator) 
     return chosen, 1 / np.minimum(1, count * sizes[chosen] / n)
 
 
-# --- building to a goal ----------------------------------------------------------------------------------------------
+# --- the plan of a pilot ---------------------------------------------------------------------------------------------
 
 
-def build_to_goal(
-    matrix: KernelMatrix,
-    plan: Plan,
-    method: Method,
-    rng: np.random.Generator,
-    n_jobs: int,
-) -> BlockBasis:
-    """The factorization of a plan, checked, raised where the error sits and cut to its goal."""
-    partition, goal = plan.partition, plan.goal
-    n = partition.n_points
-    of_bases, of_inner, of_checks = rng.spawn(3)
-    streams = of_bases.spawn(partition.n_clusters)
-    price, total = plan.price, plan.mean_rank * partition.n_clusters
-    guesses = np.full(partition.n_clusters, _with_reserve(plan.mean_rank))
-    bases: list[ClusterBasis | None] = [None] * partition.n_clusters
-    for_inner, planning = 0, matrix.entries
-    while True:
-        todo = [i for i, basis in enumerate(bases) if basis is None]
-        tasks = [(matrix, partition, i, int(guesses[i]), price, total, method, streams[i]) for i in todo]
-        for i, basis in zip(todo, map_threads(_priced_basis, tasks, n_jobs), strict=True):
-            bases[i] = basis
-        built = [basis for basis in bases if basis is not None]
-        before = matrix.entries
-        inner, cut = make_inner(matrix, partition, built, method, of_inner, n_jobs)
-        for_inner += matrix.entries - before
-        if cut is None or cut.dropped == 0:  # before the check, so that what is checked is what is returned
-            inner = nearest_semidefinite(inner)
-        dense = inner.todense()
-        before = matrix.entries
-        checks = draw_check_rows(matrix, partition, built, of_checks, n_jobs)
-        planning += matrix.entries - before
-        ranks = np.array([basis.vectors.shape[1] for basis in built])
-        measured = measure(checks, built, dense, ranks, diagonal=method.diagonal)
-        if goal.memory is not None:
-            ranks = market_of(built, dense, diagonal=method.diagonal).affordable(goal.memory)
-            break
-        allowed = goal.allowed(measured.norm)
-        if measured.upper(_DEVIATIONS) <= allowed:
-            market = market_of(built, dense, diagonal=method.diagonal)
-            ranks = smallest_within(market, checks, built, dense, allowed, _DEVIATIONS)
-            break
-        if all(ranks >= partition.sizes):
-            break
-        price *= min(0.5, allowed / max(measured.upper(_DEVIATIONS), 1e-300))
-        total = float(ranks.sum())
-        fair = allowed * partition.sizes / n
-        for i in range(partition.n_clusters):
-            if measured.per_cluster[i] > fair[i] / 2 and ranks[i] < partition.sizes[i]:
-                guesses[i] = max(int(1.4 * ranks[i]) + _OVERBUILD_MORE, int(ranks[i]) + 1)
-                bases[i] = None
-    measured = measure(checks, built, dense, ranks, diagonal=method.diagonal)
-    return assemble(
-        matrix,
+def _plan_of(job: Job, pilot: _Pilot) -> Plan:
+    partition, sizes = pilot.partition, pilot.partition.sizes
+    ranks = np.clip(np.rint(_by_size(pilot, pilot.ranks)), 1, sizes).astype(np.intp)
+    built = np.minimum(with_reserve(ranks), sizes)
+    for_bases = _BASIS_PER_PILOT * _by_size(pilot, pilot.seconds)
+    rates = costs.measure_rates(job.matrix(partition))
+    plan = Plan(
+        job.goal,
+        job.method,
         partition,
-        cut_bases(built, ranks),
-        cut_inner(inner, ranks),
-        cut,
-        method,
-        for_inner,
-        planning,
-        measured.relative(),
+        ranks,
+        pilot.price,
+        job.X.shape[1],
+        job.X.dtype,
+        costs.needed_entries(sizes, built),
+        _relative(pilot.market, pilot.error),
+        costs.building_seconds(sizes, built, rates, for_bases, job.n_jobs),
+        None,
     )
+    return _with_fitting_tol(job, pilot, plan)
 
 
-def _priced_basis(
-    matrix: KernelMatrix,
-    partition: Partition,
-    i: int,
-    guess: int,
-    price: float,
-    total: float,
-    method: Method,
-    rng: np.random.Generator,
-) -> ClusterBasis:
-    """Basis with the vectors that are worth ``price``, and some more; computed again while all of them are."""
-    cluster = partition.cluster(i)
-    size = cluster.stop - cluster.start
-    cost = price * (size + total)
+def _by_size(pilot: _Pilot, values: FloatArray | IntArray) -> FloatArray:
+    """A figure known for some clusters, for all: by the clusters nearest in size."""
+    known = pilot.market.sizes
+    order = np.argsort(known, kind="stable")
+    result = np.interp(pilot.partition.sizes, known[order], values[order])
+    result[pilot.chosen] = values
+    return result
 
-    def keep(spectrum: Spectrum) -> int:
-        return _with_reserve(worthwhile(spectrum, cost))
 
-    rank = min(guess, size)
-    while True:
-        basis = one_basis(matrix, cluster, partition, rank, method, rng, keep=keep)
-        assert basis.spectrum is not None
-        if rank == size or worthwhile(basis.spectrum, cost) <= rank:
-            return basis
-        rank = min(2 * rank, size)
+def _relative(market: Market, error: float) -> float:
+    return math.sqrt(error / market.norm) if market.norm > 0 else 0.0
+
+
+def _with_fitting_tol(job: Job, pilot: _Pilot, plan: Plan) -> Plan:
+    """The plan, with the tolerance that would pay where its own does not."""
+    free = available_memory()
+    fits = free is None or plan.working_bytes <= free
+    if fits and (plan.stored <= max(job.dense, _TRIFLE) or job.goal.memory is not None):
+        return plan
+    budget = job.dense / _WORTHWHILE
+    if free is not None and not fits:
+        budget = min(budget, plan.stored * free / plan.working_bytes / 2)
+    budget = max(int(budget), costs.stored_floats(plan.partition.sizes, np.ones_like(plan.ranks), diagonal=True))
+    error = pilot.market.error(pilot.market.affordable(budget))
+    return replace(plan, fitting_tol=_relative(pilot.market, error))

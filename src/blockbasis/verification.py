@@ -16,12 +16,12 @@ from blockbasis._parallel import map_threads
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.accuracy import ErrorEstimate
 from blockbasis.basis import ClusterBasis, Extension, Spectrum
-from blockbasis.inner import InnerMatrix
+from blockbasis.inner import InnerMatrix, groups
 from blockbasis.matrix import KernelMatrix
 from blockbasis.partition import Partition
 from blockbasis.ranks import Market
 
-_CHECK_ROWS = 1024
+CHECK_ROWS = 1024
 _ROWS_PER_CLUSTER = 2
 
 
@@ -81,7 +81,7 @@ def draw_check_rows(
 ) -> list[CheckRows]:
     """Exact rows from every cluster: half of them where points are, half where error is expected."""
     n = partition.n_points
-    wanted = min(n, _CHECK_ROWS)
+    wanted = min(n, CHECK_ROWS)
     expected = np.sqrt([size * _expected_error(basis) for size, basis in zip(partition.sizes, bases, strict=True)])
     share = partition.sizes / n / 2 + (expected / expected.sum() / 2 if expected.sum() > 0 else partition.sizes / n / 2)
     counts = np.minimum(np.maximum(np.rint(wanted * share).astype(int), _ROWS_PER_CLUSTER), partition.sizes)
@@ -94,14 +94,18 @@ def draw_check_rows(
         at = partition.cluster(i).start + rows
         norms = np.zeros(count)
         pieces = []
-        for j, basis in enumerate(bases):
-            block = matrix.block(at, partition.cluster(j))
-            norms += np.einsum("ij,ij->i", block, block, dtype=np.float64)
-            pieces.append((block @ basis.vectors).astype(np.float64))
+        for group in groups(partition.sizes.tolist(), count):
+            edges = partition.starts[group.start : group.stop + 1]
+            strip = matrix.block(at, slice(int(edges[0]), int(edges[-1])))
+            norms += np.einsum("ij,ij->i", strip, strip, dtype=np.float64)
+            blocks = np.split(strip, edges[1:-1] - edges[0], axis=1)
+            pieces += [
+                (block @ basis.vectors).astype(np.float64) for block, basis in zip(blocks, bases[group], strict=True)
+            ]
         own = matrix.diagonal(partition.cluster(i))[rows].astype(np.float64)
         return CheckRows(rows, size / count, norms, own, np.concatenate(pieces, axis=1))
 
-    return map_threads(one, list(enumerate(rng.spawn(partition.n_clusters))), n_jobs)
+    return map_threads(one, list(enumerate(rng.spawn(partition.n_clusters))), n_jobs, "check")
 
 
 def _expected_error(basis: ClusterBasis) -> float:

@@ -1,0 +1,193 @@
+"""A plan into the factorization that keeps it.
+
+It is built a little too large, checked against exact rows that it has not used, enlarged where the error sits if it
+must be, and cut to the smallest ranks that do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from blockbasis._parallel import map_threads
+from blockbasis._typing import FloatArray, IntArray
+from blockbasis.basis import ClusterBasis, Spectrum
+from blockbasis.construction import Method, assemble, make_inner, one_basis
+from blockbasis.inner import Cutoff, InnerMatrix, Known, nearest_semidefinite
+from blockbasis.matrix import KernelMatrix
+from blockbasis.operator import BlockBasis
+from blockbasis.partition import Partition
+from blockbasis.ranks import worthwhile
+from blockbasis.tuning import Plan, with_reserve
+from blockbasis.verification import (
+    CheckRows,
+    Measured,
+    cut_bases,
+    cut_inner,
+    draw_check_rows,
+    market_of,
+    measure,
+    smallest_within,
+)
+
+#: The check must show the tolerance met by this many standard errors.
+_DEVIATIONS = 2.5
+#: A cluster that holds more than its share of the error is raised by this much.
+_RAISE = 1.4
+_RAISE_MORE = 4
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """A factorization that is not yet known to keep its goal.
+
+    Parameters
+    ----------
+    bases : list of ClusterBasis
+    computed : InnerMatrix
+        As it was sampled.
+    inner : InnerMatrix
+        The same, positive semi-definite.
+    cut : Cutoff or None
+    """
+
+    bases: list[ClusterBasis]
+    computed: InnerMatrix
+    inner: InnerMatrix
+    cut: Cutoff | None
+
+    @property
+    def ranks(self) -> IntArray:
+        return np.array([basis.vectors.shape[1] for basis in self.bases])
+
+
+class _Tally:
+    """Entries that each part of the work has evaluated."""
+
+    def __init__(self, matrix: KernelMatrix) -> None:
+        self._matrix = matrix
+        self._seen = 0
+        self.inner = 0
+        self.planning = self.since()
+
+    def since(self) -> int:
+        """Entries since it was last asked."""
+        before, self._seen = self._seen, self._matrix.entries
+        return self._seen - before
+
+
+def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: int) -> BlockBasis:
+    """The factorization of a plan, checked, raised where the error sits and cut to its goal."""
+    partition, method, goal = plan.partition, plan.method, plan.goal
+    of_bases, of_inner, of_checks = rng.spawn(3)
+    streams = of_bases.spawn(partition.n_clusters)
+    tally = _Tally(matrix)
+    price, guesses = plan.price, with_reserve(plan.ranks)
+    total = float(plan.ranks.sum())
+    todo: Sequence[int] = range(partition.n_clusters)
+    draft: _Draft | None = None
+    while True:
+        tasks = [(matrix, partition, i, int(guesses[i]), price, total, method, streams[i]) for i in todo]
+        fresh = map_threads(_priced_basis, tasks, n_jobs, "bases")
+        tally.since()
+        draft = _draft(matrix, partition, method, draft, dict(zip(todo, fresh, strict=True)), of_inner, n_jobs)
+        tally.inner += tally.since()
+        dense = draft.inner.todense()
+        checks = draw_check_rows(matrix, partition, draft.bases, of_checks, n_jobs)
+        tally.planning += tally.since()
+        if goal.memory is not None:
+            ranks = market_of(draft.bases, dense, diagonal=method.diagonal).affordable(goal.memory)
+            break
+        measured = measure(checks, draft.bases, dense, draft.ranks, diagonal=method.diagonal)
+        allowed = goal.allowed(measured.norm, partition.n_points)
+        if measured.upper(_DEVIATIONS) <= allowed or all(draft.ranks >= partition.sizes):
+            market = market_of(draft.bases, dense, diagonal=method.diagonal)
+            ranks = smallest_within(market, checks, draft.bases, dense, allowed, _DEVIATIONS)
+            break
+        price *= min(0.5, allowed / max(measured.upper(_DEVIATIONS), 1e-300))
+        total = float(draft.ranks.sum())
+        todo = _where_the_error_sits(measured, allowed, draft.ranks, partition)
+        guesses = np.maximum((_RAISE * draft.ranks).astype(np.intp) + _RAISE_MORE, draft.ranks + 1)
+    return _finished(matrix, partition, method, draft, ranks, checks, dense, tally)
+
+
+def _where_the_error_sits(measured: Measured, allowed: float, ranks: IntArray, partition: Partition) -> list[int]:
+    """Clusters with more than half of their share of the allowed error; all that can grow, if those cannot."""
+    fair = allowed * partition.sizes / partition.n_points
+    growing = ranks < partition.sizes
+    over = growing & (measured.per_cluster > fair / 2)
+    return np.flatnonzero(over if over.any() else growing).tolist()
+
+
+def _draft(
+    matrix: KernelMatrix,
+    partition: Partition,
+    method: Method,
+    before: _Draft | None,
+    fresh: dict[int, ClusterBasis],
+    rng: np.random.Generator,
+    n_jobs: int,
+) -> _Draft:
+    """Bases, those of the draft before where there is no fresh one, and their inner matrix."""
+    known = None
+    bases = [fresh[i] if before is None or i in fresh else before.bases[i] for i in range(partition.n_clusters)]
+    if before is not None:
+        known = Known(before.computed, np.array([i not in fresh for i in range(partition.n_clusters)]))
+    computed, cut = make_inner(matrix, partition, bases, method, rng, n_jobs, known)
+    # Made definite before the check, so that what is checked is what is returned.
+    inner = nearest_semidefinite(computed) if cut is None or cut.dropped == 0 else computed
+    return _Draft(bases, computed, inner, cut)
+
+
+def _finished(
+    matrix: KernelMatrix,
+    partition: Partition,
+    method: Method,
+    draft: _Draft,
+    ranks: IntArray,
+    checks: Sequence[CheckRows],
+    dense: FloatArray,
+    tally: _Tally,
+) -> BlockBasis:
+    """The operator of a draft, cut to ``ranks``, with the error that the check rows show."""
+    measured = measure(checks, draft.bases, dense, ranks, diagonal=method.diagonal)
+    return assemble(
+        matrix,
+        partition,
+        cut_bases(draft.bases, ranks),
+        cut_inner(draft.inner, ranks),
+        draft.cut,
+        method,
+        tally.inner,
+        tally.planning,
+        measured.relative(),
+    )
+
+
+def _priced_basis(
+    matrix: KernelMatrix,
+    partition: Partition,
+    i: int,
+    guess: int,
+    price: float,
+    total: float,
+    method: Method,
+    rng: np.random.Generator,
+) -> ClusterBasis:
+    """Basis with the vectors that are worth ``price``, and some more; computed again while all of them are."""
+    cluster = partition.cluster(i)
+    size = cluster.stop - cluster.start
+    cost = price * (size + total)
+
+    def keep(spectrum: Spectrum) -> int:
+        return int(with_reserve(np.array(worthwhile(spectrum, cost))))
+
+    rank = min(guess, size)
+    while True:
+        basis = one_basis(matrix, cluster, partition, rank, method, rng, keep=keep)
+        assert basis.spectrum is not None
+        if rank == size or worthwhile(basis.spectrum, cost) <= rank:
+            return basis
+        rank = min(2 * rank, size)

@@ -1,0 +1,89 @@
+"""What a factorization costs, from the sizes of its clusters and their ranks alone."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from blockbasis._typing import FloatArray, IntArray
+from blockbasis.basis import INNER_ROWS_PER_RANK
+from blockbasis.matrix import KernelMatrix
+from blockbasis.sampling import ENERGY_COLUMNS_PER_RANK
+from blockbasis.verification import CHECK_ROWS
+
+#: Points that a basis is extended from, for each of its vectors.
+_EXTENSION_POINTS = 2
+#: Copies of the inner matrix alive at once while its definiteness is ensured.
+_INNER_COPIES = 5
+#: Size of the block and of the product that rates are measured on.
+_SAMPLE = 384
+#: Factorizations run at such a part of the speed of products.
+_FACTORIZATION_PACE = 0.3
+
+
+def stored_floats(sizes: IntArray, ranks: IntArray, *, diagonal: bool) -> int:
+    """Floats that a product reads: U, each pair of symmetric entries of C once, D."""
+    total = int(ranks.sum())
+    return int(sizes @ ranks) + total * (total + 1) // 2 + (int(sizes.sum()) if diagonal else 0)
+
+
+def kept_bytes(sizes: IntArray, ranks: IntArray, n_features: int, itemsize: int, *, diagonal: bool) -> int:
+    """Bytes of everything kept: the extension and the partition too."""
+    total, n, k = int(ranks.sum()), int(sizes.sum()), len(sizes)
+    inner = (total**2 + int((ranks**2).sum())) // 2  # whole blocks on the diagonal
+    extension = int((_EXTENSION_POINTS * ranks * (n_features + ranks)).sum())
+    partition = 8 * (n + k + 1 + k * n_features + k)
+    return itemsize * (int(sizes @ ranks) + inner + extension + (n if diagonal else 0)) + partition
+
+
+def working_bytes(sizes: IntArray, ranks: IntArray, n_features: int, itemsize: int) -> int:
+    """Bytes alive at once while it is built and checked."""
+    total = int(ranks.sum())
+    interpolation = INNER_ROWS_PER_RANK * int((ranks**2).sum())
+    checks = CHECK_ROWS * total
+    return kept_bytes(sizes, ranks, n_features, itemsize, diagonal=True) + 8 * (
+        _INNER_COPIES * total**2 + interpolation + checks
+    )
+
+
+def needed_entries(sizes: IntArray, ranks: IntArray) -> int:
+    """Kernel entries evaluated for bases, inner matrix and check."""
+    n = int(sizes.sum())
+    columns = np.minimum(ENERGY_COLUMNS_PER_RANK * ranks, n)
+    return int(sizes @ columns) + _inner_entries(sizes, ranks) + CHECK_ROWS * n
+
+
+def _inner_entries(sizes: IntArray, ranks: IntArray) -> int:
+    return int(np.minimum(INNER_ROWS_PER_RANK * ranks, sizes).sum()) ** 2 // 2
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Seconds for one kernel entry and for one multiplication, on this machine and this kernel."""
+
+    entry: float
+    product: float
+
+
+def measure_rates(matrix: KernelMatrix) -> Rates:
+    """One block and one product, timed."""
+    some = slice(0, min(_SAMPLE, matrix.shape[0]))
+    start = time.perf_counter()
+    matrix.block(some, some)
+    evaluated = time.perf_counter()
+    square = np.ones((_SAMPLE, _SAMPLE), dtype=matrix.dtype)
+    square @ square
+    end = time.perf_counter()
+    return Rates((evaluated - start) / some.stop**2, (end - evaluated) / _SAMPLE**3)
+
+
+def building_seconds(sizes: IntArray, ranks: IntArray, rates: Rates, for_bases: FloatArray, n_jobs: int) -> float:
+    """Time to build and check, when the bases take ``for_bases`` seconds each on one thread."""
+    total, rows = int(ranks.sum()), np.minimum(INNER_ROWS_PER_RANK * ranks, sizes)
+    entries = _inner_entries(sizes, ranks) + CHECK_ROWS * int(sizes.sum())
+    inner = float(ranks @ rows) * int(rows.sum()) / 2 + total * float(ranks @ rows) / 2
+    checks = CHECK_ROWS * float(sizes @ ranks)
+    parallel = float(for_bases.sum()) + rates.entry * entries + rates.product * (inner + checks)
+    return parallel / n_jobs + rates.product / _FACTORIZATION_PACE * total**3 / 3

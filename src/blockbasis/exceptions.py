@@ -1,0 +1,7 @@
+"""Warnings of the package."""
+
+from __future__ import annotations
+
+
+class PerformanceWarning(UserWarning):
+    """The result is right, but the compression does not pay."""

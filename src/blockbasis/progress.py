@@ -1,0 +1,134 @@
+"""Progress of long work: the stage, the pieces of it that are done, the time left.
+
+Whoever starts the work opens a `reporting`; the loops over clusters, wherever they are, count into it. With nobody
+listening they count nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, TextIO, TypeAlias
+
+
+@dataclass(frozen=True)
+class ProgressEvent:
+    """One more piece of a stage is done.
+
+    Parameters
+    ----------
+    stage : str
+    done, total : int
+        Pieces of the stage: most often clusters.
+    elapsed : float
+        Seconds since the stage began.
+    remaining : float
+        Seconds to its end, at the pace so far.
+    """
+
+    stage: str
+    done: int
+    total: int
+    elapsed: float
+    remaining: float
+
+
+Listener: TypeAlias = Callable[[ProgressEvent], Any]
+
+_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def reporting(progress: bool | Listener) -> Iterator[None]:
+    """Send the events of the work inside to a bar (True), to a callable, or nowhere (False)."""
+    bar = _bar() if progress is True else None
+    token = _listener.set(bar or (progress if callable(progress) else None))
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+        if bar is not None:
+            bar.close()
+
+
+def counting(stage: str | None, total: int) -> Callable[[], None]:
+    """A function to call, from any thread, once for each piece done; a stage without a name is not counted."""
+    listener = _listener.get()
+    return _ignore if listener is None or stage is None else _Count(stage, total, listener)
+
+
+def _ignore() -> None:
+    pass
+
+
+class _Count:
+    """Pieces done, counted under a lock: events arrive one at a time and in order."""
+
+    def __init__(self, stage: str, total: int, listener: Listener) -> None:
+        self._stage, self._total, self._listener = stage, total, listener
+        self._done = 0
+        self._start = time.perf_counter()
+        self._lock = threading.Lock()
+
+    def __call__(self) -> None:
+        with self._lock:
+            self._done += 1
+            elapsed = time.perf_counter() - self._start
+            remaining = elapsed * (self._total - self._done) / self._done
+            self._listener(ProgressEvent(self._stage, self._done, self._total, elapsed, remaining))
+
+
+# --- bars ------------------------------------------------------------------------------------------------------------
+
+
+def _bar() -> _RichBar | _TextBar:
+    try:
+        return _RichBar()
+    except ImportError:
+        return _TextBar(sys.stderr)
+
+
+class _RichBar:
+    """A bar by rich, on standard error; it disappears when the work ends."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import Progress
+
+        self._progress = Progress(console=Console(stderr=True), transient=True)
+        self._progress.start()
+        self._stage: str | None = None
+
+    def __call__(self, event: ProgressEvent) -> None:
+        if event.stage != self._stage:
+            for task in self._progress.task_ids:
+                self._progress.remove_task(task)
+            self._task = self._progress.add_task(event.stage, total=event.total)
+            self._stage = event.stage
+        self._progress.update(self._task, completed=event.done, total=event.total)
+
+    def close(self) -> None:
+        self._progress.stop()
+
+
+class _TextBar:
+    """One line that is written over, without any library."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._width = 0
+
+    def __call__(self, event: ProgressEvent) -> None:
+        line = f"{event.stage}: {event.done}/{event.total}, {event.remaining:.0f} s left"
+        self._stream.write("\r" + line.ljust(self._width))
+        self._stream.flush()
+        self._width = len(line)
+
+    def close(self) -> None:
+        self._stream.write("\r" + " " * self._width + "\r")
+        self._stream.flush()
