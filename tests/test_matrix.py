@@ -4,10 +4,12 @@ import threading
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import blockbasis as bb
 from blockbasis.kernels import as_kernel
-from blockbasis.matrix import KernelMatrix, coincidences, indices
+from blockbasis.matrix import _TILE_ENTRIES, KernelMatrix, coincidences, indices, tiles
 
 INDEX = {
     "slice": slice(5, 25),
@@ -116,3 +118,12 @@ def test_coincidences(rows, columns):
     found[at_row, at_column] = True
     np.testing.assert_array_equal(found, same)
     assert len(at_row) == len(at_column) == same.sum()
+
+
+@given(st.integers(0, 10**4), st.integers(0, 10**8))
+def test_tiles_cover_and_stay_small(length, height):
+    found = tiles(length, height)
+    assert sum(tile.stop - tile.start for tile in found) == length
+    assert [tile.stop for tile in found[:-1]] == [tile.start for tile in found[1:]]
+    widest = max((tile.stop - tile.start for tile in found), default=1)
+    assert widest == 1 or widest * height <= _TILE_ENTRIES

@@ -11,8 +11,7 @@ import numpy as np
 from blockbasis._typing import IntArray, Seed
 from blockbasis._validation import check_integer, check_points, check_rng
 from blockbasis.kernels import as_kernel
-from blockbasis.matrix import KernelMatrix
-from blockbasis.sampling import tiles
+from blockbasis.matrix import KernelMatrix, tiles
 
 
 @dataclass(frozen=True)

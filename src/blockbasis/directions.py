@@ -14,8 +14,8 @@ from typing import Protocol
 import numpy as np
 
 from blockbasis._typing import FloatArray, IntArray
-from blockbasis.matrix import KernelMatrix, coincidences
-from blockbasis.sampling import Skeleton, tiles
+from blockbasis.matrix import KernelMatrix, coincidences, tiles
+from blockbasis.sampling import Skeleton
 
 SVD_ITERATIONS = 2
 OVERSAMPLING = 10

@@ -18,9 +18,8 @@ from blockbasis._parallel import map_threads
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.basis import ClusterBasis, interpolate
 from blockbasis.kernels import RadialKernel
-from blockbasis.matrix import KernelMatrix
+from blockbasis.matrix import KernelMatrix, tiles
 from blockbasis.partition import Partition
-from blockbasis.sampling import tiles
 
 
 @dataclass(frozen=True)

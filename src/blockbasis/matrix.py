@@ -11,6 +11,8 @@ from blockbasis.kernels import Kernel, RadialKernel
 
 #: Points per call when only k(x, x) of a user's function is wanted: few wasted pairs against few calls.
 _DIAGONAL_CHUNK = 16
+#: Entries of a matrix that is worked through tile by tile.
+_TILE_ENTRIES = 2**23
 
 
 class Counter:
@@ -108,3 +110,9 @@ def coincidences(rows: Index, columns: Index) -> tuple[IntArray, IntArray]:
 def indices(index: Index) -> IntArray:
     """An index array from a slice with both ends, or from an index array."""
     return np.arange(index.start, index.stop) if isinstance(index, slice) else index
+
+
+def tiles(length: int, height: int) -> list[slice]:
+    """Ranges that cover ``length`` columns, few enough that a tile of ``height`` rows stays small."""
+    step = max(1, _TILE_ENTRIES // max(height, 1))
+    return [slice(start, min(start + step, length)) for start in range(0, length, step)]
