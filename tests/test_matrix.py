@@ -109,6 +109,20 @@ def test_dtype_is_that_of_the_points(X):
     assert matrix.block(slice(0, 2), slice(0, 2)).dtype == np.float32
 
 
+def test_double_shares_points_and_count(X, Y):
+    def own(A, B):  # not symmetric: the order of the arguments must survive
+        return A[:, :1] + 2 * B[:, 0]
+
+    matrix = KernelMatrix(as_kernel(own, caller="f"), X.astype(np.float32), Y.astype(np.float32)).T
+    block = matrix.double.block(slice(0, 5), slice(0, 4))
+    assert block.dtype == np.float64
+    np.testing.assert_array_equal(block, own(*(P.astype(np.float32).astype(np.float64) for P in (X[:4], Y[:5]))).T)
+    assert matrix.entries == matrix.double.entries == 20
+    wide = KernelMatrix(bb.Gaussian(1.0), X)
+    assert wide.double is wide
+    assert KernelMatrix(bb.Gaussian(1.0), X.astype(np.float32)).double.symmetric
+
+
 @pytest.mark.parametrize("rows", INDEX)
 @pytest.mark.parametrize("columns", INDEX)
 def test_coincidences(rows, columns):

@@ -95,7 +95,8 @@ def factorize(
         Relative error that may be given up for zero blocks in C; None keeps all blocks. A matrix with blocks cut off
         may be indefinite: see `BlockBasis.cutoff`.
     dtype : {numpy.float32, numpy.float64}, default=None
-        Precision of the work and of the result; None is that of ``X``.
+        Precision of the work and of the result; None is that of ``X``. ``algorithm="paper"`` works in float64 whatever
+        the result's: its few rows amplify rounding.
     rng : int, Generator or None
         Seed. The result depends on it alone, not on ``n_jobs``.
     n_jobs : int, default=None
@@ -250,8 +251,7 @@ def factorize_cross(
         for_bases = matrix.entries
         of_inner = streams[4].spawn(rows.n_clusters)
         C = cross_inner(matrix, rows, columns, left, right, method=method.blocks, streams=of_inner, n_jobs=n_jobs)
-    U = BlockDiagonal(rows, tuple(np.array(basis.vectors, order="C") for basis in left))
-    V = BlockDiagonal(columns, tuple(np.array(basis.vectors, order="C") for basis in right))
+    U, V = BlockDiagonal.of(rows, left, chosen), BlockDiagonal.of(columns, right, chosen)
     return CrossBlockBasis(U, C.astype(chosen), V, Entries(for_bases, matrix.entries - for_bases))
 
 

@@ -202,7 +202,7 @@ def pairwise_blocks(sides: Sides, i: int, wanted: Sequence[int], rng: np.random.
         at = sides.row_clusters[i].start + rows, sides.column_clusters[j].start + there
         left = interpolate(sides.row_bases[i].vectors, rows)
         right = left if same else interpolate(sides.column_bases[j].vectors, there)
-        blocks.append(left @ sides.matrix.block(*at).astype(np.float64) @ right.T)
+        blocks.append(left @ sides.matrix.double.block(*at) @ right.T)
     return blocks
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import cached_property
 
 import numpy as np
 
@@ -77,6 +78,16 @@ class KernelMatrix:
             return self
         other = KernelMatrix(self.kernel, self.columns, self.rows, counter=self._counter)
         other._transposed = not self._transposed
+        return other
+
+    @cached_property
+    def double(self) -> KernelMatrix:
+        """The same matrix in float64, sharing the count: for work that amplifies rounding."""
+        if self.dtype == np.float64:
+            return self
+        columns = None if self.symmetric else self.columns.astype(np.float64)
+        other = KernelMatrix(self.kernel, self.rows.astype(np.float64), columns, counter=self._counter)
+        other._transposed = self._transposed
         return other
 
     def block(self, rows: Index, columns: Index) -> FloatArray:
