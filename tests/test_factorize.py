@@ -332,6 +332,21 @@ class TestDegeneratePoints:
         assert 20 < max(A.ranks) <= 40
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("partition", ["kmeans", "kcenters", "random"])
+def test_the_largest_points_that_are_taken(points, relative, partition, dtype):
+    """Up to the last size that is not refused, nothing overflows on the way and the result is as good as ever."""
+    X = (points / np.abs(points).max()).astype(dtype)
+    size = dtype(2.0 ** (np.finfo(dtype).maxexp // 2 - 6))
+    settings = {"n_clusters": 4, "rank": 20, "partition": partition, "rng": 0}
+    A = bb.factorize(X * size, bb.Gaussian(0.5 * float(size)), **settings)
+    assert relative(A, bb.Gaussian(0.5)(X)) <= 1.2 * relative(
+        bb.factorize(X, bb.Gaussian(0.5), **settings), bb.Gaussian(0.5)(X)
+    )
+    with pytest.raises(ValueError, match="small enough for squared distances"):
+        bb.factorize(X * (8 * size), bb.Gaussian(1.0), **settings)
+
+
 def test_points_are_not_changed(points):
     X = points.copy()
     bb.factorize(X, bb.Gaussian(0.5), n_clusters=4, rank=6, rng=0)
@@ -437,12 +452,25 @@ def _spoiled(points, value):
         (lambda X: "points.csv", TypeError, ["an array of numbers"]),
         (lambda X: X + 1j, TypeError, ["real", "complex128"]),
         (lambda X: [[1.0, 2.0], [3.0]], ValueError, ["two-dimensional array of numbers", "list"]),
+        (lambda X: X * 1e200, ValueError, ["squared distances in float64", "Rescale the columns"]),
+        (
+            lambda X: np.float32(X) * np.float32(1e25),
+            ValueError,
+            ["squared distances in float32", "Rescale the columns"],
+        ),
+        (lambda X: np.ma.array(X, mask=X > 1), ValueError, ["free of masked entries", "X.filled(value)"]),
+        (
+            lambda X: pd.DataFrame([[1, 2], [pd.NA, 3]], dtype="Int64"),
+            TypeError,
+            ["an array of numbers", "<NA> in row 1"],
+        ),
         (sparse.csr_matrix, TypeError, ["dense", "sparse", "(160, 3)", "X.toarray()", "TruncatedSVD"]),
         (sparse.coo_array, TypeError, ["dense", "sparse", "(160, 3)", "X.toarray()", "TruncatedSVD"]),
     ],
     ids=[
         *("nan", "inf", "-inf", "1-D", "3-D", "scalar", "no points", "no columns", "empty list", "text"),
-        *("numbers as text", "mixed", "None", "path", "complex", "ragged", "sparse matrix", "sparse array"),
+        *("numbers as text", "mixed", "None", "path", "complex", "ragged", "too large", "too large for float32"),
+        *("masked", "missing", "sparse matrix", "sparse array"),
     ],
 )
 def test_bad_points(points, make, error, parts):
@@ -488,7 +516,8 @@ def test_bad_points(points, make, error, parts):
         ({"rng": -1}, ValueError, ["'rng'", "Got -1"]),
         ({"rng": "0"}, TypeError, ["'rng'", "Got '0'"]),
         ({"n_jobs": 0}, ValueError, ["'n_jobs'", "non-zero", "Got 0"]),
-        ({"n_jobs": 1.5}, TypeError, ["'n_jobs'", "Got 1.5"]),
+        ({"n_jobs": 1.5}, TypeError, ["'n_jobs'", "None or a non-zero integer", "Got 1.5"]),
+        ({"n_jobs": "two"}, TypeError, ["'n_jobs'", "None or a non-zero integer", "Got 'two'"]),
     ],
     ids=lambda value: re.sub(r"\s+", " ", repr(value))[:40] if isinstance(value, dict) else "",
 )

@@ -133,8 +133,7 @@ def factorize(
     (2000,)
     """
     caller = "factorize"
-    X = check_points(X, name="X", caller=caller)
-    X = X.astype(check_dtype(dtype, X.dtype, name="dtype", caller=caller), copy=False)
+    X = check_points(X, name="X", caller=caller, dtype=check_dtype(dtype, name="dtype", caller=caller))
     kernel = as_kernel(kernel, caller=caller)
     method = _check_method(algorithm, sampling, basis, inner, diagonal, cutoff, caller)
     n_jobs = check_n_jobs(n_jobs, caller=caller)
@@ -218,9 +217,10 @@ def factorize_cross(
     True
     """
     caller = "factorize_cross"
-    Y = check_points(Y, name="Y", caller=caller)
-    X = check_points(X, name="X", caller=caller, n_features=Y.shape[1])
-    chosen = check_dtype(dtype, np.result_type(X, Y), name="dtype", caller=caller)
+    dtype = check_dtype(dtype, name="dtype", caller=caller)
+    Y = check_points(Y, name="Y", caller=caller, dtype=dtype)
+    X = check_points(X, name="X", caller=caller, dtype=dtype, n_features=Y.shape[1])
+    chosen = np.result_type(X, Y)
     X, Y = X.astype(chosen, copy=False), Y.astype(chosen, copy=False)
     kernel = as_kernel(kernel, caller=caller)
     method = _check_method(algorithm, sampling, "svd", inner, False, None, caller)

@@ -42,7 +42,8 @@ class Kernel(ABC):
         X = check_points(X, name="X", caller=caller)
         if Y is not None:
             Y = check_points(Y, name="Y", caller=caller, n_features=X.shape[1])
-            return self.block(X, Y)
+            both = np.result_type(X, Y)
+            return self.block(X.astype(both, copy=False), Y.astype(both, copy=False))
         K = self.block(X, X)
         K = (K + K.T) / 2
         if isinstance(self, RadialKernel):
