@@ -636,6 +636,13 @@ def test_the_counter_counts_what_a_function_sees(many_points, counting, settings
     assert A.entries.total == counting.seen
 
 
+def test_a_function_is_asked_for_its_diagonal_once(many_points, counting):
+    """Over the kernel itself a function costs a look at 64 points and k(x, x), asked for in blocks of 16 points."""
+    settings = {"n_clusters": 5, "rank": 6, "rng": 0, "n_jobs": 2}
+    known = bb.factorize(many_points, bb.Gaussian(1.0), **settings).entries.total
+    assert known < bb.factorize(many_points, counting, **settings).entries.total <= known + 64**2 + 16 * 600
+
+
 def test_the_counter_counts_what_a_function_sees_of_a_cross_matrix(many_points, counting):
     B = bb.factorize_cross(many_points[:200], many_points, counting, n_clusters=4, rank=6, rng=0, n_jobs=1)
     assert B.entries.total == counting.seen

@@ -103,6 +103,22 @@ def test_diagonal(X):
     assert linear.entries < 37 * 37  # not the whole block for its diagonal
 
 
+def test_the_diagonal_of_a_function_is_evaluated_once(X, counting):
+    matrix = KernelMatrix(as_kernel(counting, caller="f"), X)
+    threads = [threading.Thread(target=matrix.diagonal, args=(slice(0, 40),)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    once = counting.seen
+    assert matrix.entries == once <= 16 * 40
+    values = matrix.diagonal(slice(0, 40))
+    assert not values.flags.writeable
+    assert matrix.entries == counting.seen == once
+    np.testing.assert_array_equal(matrix.diagonal(slice(8, 20)), values[8:20])  # another range: evaluated, not mistaken
+    assert matrix.entries == counting.seen > once
+
+
 def test_dtype_is_that_of_the_points(X):
     matrix = KernelMatrix(bb.Gaussian(1.0), X.astype(np.float32))
     assert matrix.dtype == np.float32

@@ -57,6 +57,8 @@ class KernelMatrix:
         self.symmetric = columns is None
         self._counter = Counter() if counter is None else counter
         self._transposed = False
+        self._diagonals: dict[tuple[int, int], FloatArray] = {}
+        self._diagonal_lock = threading.Lock()
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -101,11 +103,20 @@ class KernelMatrix:
         return values
 
     def diagonal(self, rows: slice) -> FloatArray:
-        """k(x, x) of the given points of a symmetric matrix."""
+        """k(x, x) of the given points of a symmetric matrix, evaluated once for each range; read-only."""
         if isinstance(self.kernel, RadialKernel):
             return np.ones(rows.stop - rows.start, dtype=self.dtype)
+        key = rows.start, rows.stop
+        with self._diagonal_lock:  # held while evaluating: two threads that ask at once cost one evaluation
+            if key not in self._diagonals:
+                self._diagonals[key] = self._evaluated_diagonal(rows)
+            return self._diagonals[key]
+
+    def _evaluated_diagonal(self, rows: slice) -> FloatArray:
         chunks = [slice(a, min(a + _DIAGONAL_CHUNK, rows.stop)) for a in range(rows.start, rows.stop, _DIAGONAL_CHUNK)]
-        return np.concatenate([np.diagonal(self.block(chunk, chunk)) for chunk in chunks])
+        values = np.concatenate([np.diagonal(self.block(chunk, chunk)) for chunk in chunks])
+        values.setflags(write=False)
+        return values
 
 
 def coincidences(rows: Index, columns: Index) -> tuple[IntArray, IntArray]:
