@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from blockbasis.inner import cross_inner
 from blockbasis.kernels import CallableKernel, as_kernel
 from blockbasis.matrix import Counter, KernelMatrix
 from blockbasis.operator import BlockBasis, CrossBlockBasis, Entries
-from blockbasis.partition import Partition, make_partition
+from blockbasis.partition import PARTITIONS, Partition, make_partition
 from blockbasis.tuning import Goal, build_to_goal, default_clusters, make_plan
 
 DEFAULT_TOL = 1e-3
@@ -198,8 +199,10 @@ def factorize_cross(
         Clusters of both sets, or of Y and of X.
     rank : int
         Basis vectors of every cluster, on both sides.
-    partition, algorithm, sampling, inner, dtype, rng, n_jobs
-        As in `factorize`; there is no diagonal part.
+    partition : {"kmeans", "kcenters", "random"}, default="kmeans"
+        How both sets of points are clustered.
+    algorithm, sampling, inner, dtype, rng, n_jobs
+        As in `factorize`; there is no diagonal part, and no diagonal block to sample.
 
     Returns
     -------
@@ -231,23 +234,16 @@ def factorize_cross(
             "The 'sampling' parameter of factorize_cross must be one that two sets of points have. "
             "Got 'diagonal-block' instead: there is no diagonal block."
         )
-    if isinstance(n_clusters, tuple) and len(n_clusters) != 2:
-        raise ValueError(
-            "The 'n_clusters' parameter of factorize_cross must be an integer, or two: for Y and for X. "
-            f"Got {n_clusters!r} instead."
-        )
-    of_rows, of_columns = n_clusters if isinstance(n_clusters, tuple) else (n_clusters, n_clusters)
-    of_rows = check_integer(of_rows, name="n_clusters", caller=caller, low=1, high=Y.shape[0])
-    of_columns = check_integer(of_columns, name="n_clusters", caller=caller, low=1, high=X.shape[0])
+    of_rows, of_columns = _check_both_clusters(n_clusters, Y.shape[0], X.shape[0], caller)
+    rank = check_integer(rank, name="rank", caller=caller, low=1)
+    check_choice(partition, PARTITIONS, name="partition", caller=caller)
     with single_threaded():
         streams = root.spawn(5)
         rows = make_partition(Y, of_rows, partition, streams[0], caller=caller)
         columns = make_partition(X, of_columns, partition, streams[1], caller=caller)
         matrix = KernelMatrix(kernel, Y[rows.order], X[columns.order])
-        row_ranks = check_ranks(rank, rows.n_clusters, name="rank", caller=caller)
-        column_ranks = check_ranks(rank, columns.n_clusters, name="rank", caller=caller)
-        left = make_bases(matrix, rows, columns, row_ranks, method, streams[2], n_jobs)
-        right = make_bases(matrix.T, columns, rows, column_ranks, method, streams[3], n_jobs)
+        left = make_bases(matrix, rows, columns, np.full(rows.n_clusters, rank), method, streams[2], n_jobs)
+        right = make_bases(matrix.T, columns, rows, np.full(columns.n_clusters, rank), method, streams[3], n_jobs)
         for_bases = matrix.entries
         of_inner = streams[4].spawn(rows.n_clusters)
         C = cross_inner(matrix, rows, columns, left, right, method=method.blocks, streams=of_inner, n_jobs=n_jobs)
@@ -256,6 +252,20 @@ def factorize_cross(
 
 
 # --- checks ----------------------------------------------------------------------------------------------------------
+
+
+def _check_both_clusters(n_clusters: Any, n_rows: int, n_columns: int, caller: str) -> tuple[int, int]:
+    """Clusters of the rows and of the columns, from one number for both or from two."""
+    if isinstance(n_clusters, Sized) and not (isinstance(n_clusters, tuple) and len(n_clusters) == 2):
+        raise ValueError(
+            f"The 'n_clusters' parameter of {caller} must be an integer, or a tuple of two: for Y and for X. "
+            f"Got {n_clusters!r} instead."
+        )
+    of_rows, of_columns = n_clusters if isinstance(n_clusters, tuple) else (n_clusters, n_clusters)
+    return (
+        check_integer(of_rows, name="n_clusters", caller=caller, low=1, high=n_rows),
+        check_integer(of_columns, name="n_clusters", caller=caller, low=1, high=n_columns),
+    )
 
 
 def _check_goal(
