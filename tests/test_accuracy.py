@@ -6,7 +6,6 @@ from scipy.sparse.linalg import aslinearoperator
 from scipy.spatial.distance import cdist
 
 import blockbasis as bb
-from blockbasis import sampling
 
 
 @pytest.fixture
@@ -40,7 +39,7 @@ def test_exact_error_of_any_operator(points, relative):
 
 def test_exact_error_in_bounded_memory(A, points, monkeypatch):
     whole = bb.relative_error(A, points, bb.Gaussian(0.3)).value
-    monkeypatch.setattr(sampling, "_TILE_ENTRIES", 160 * 7)
+    monkeypatch.setattr("blockbasis.matrix._TILE_ENTRIES", 160 * 7)
     asked = []
 
     class Spy:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import blockbasis as bb
-from blockbasis import directions, sampling
+from blockbasis import directions
 from blockbasis.directions import (
     ColumnDirections,
     GramDirections,
@@ -205,7 +205,7 @@ def test_leading_directions_are_singular_vectors(make, matrix, parts, skeleton, 
 def test_directions_of_very_many_columns(make, points, monkeypatch):
     """Never all in memory at once, yet the same directions, with and without a diagonal taken out."""
     monkeypatch.setattr(directions, "_MANY_ENTRIES", 0)
-    monkeypatch.setattr(sampling, "_TILE_ENTRIES", 20 * 33)
+    monkeypatch.setattr("blockbasis.matrix._TILE_ENTRIES", 20 * 33)
     matrix = KernelMatrix(bb.Gaussian(0.3), points)
     cluster = slice(50, 70)
     source = make(matrix, cluster, every_column(matrix))

@@ -246,7 +246,11 @@ def test_integer_points(dtype):
     np.testing.assert_array_equal(A.todense(), B.todense())
 
 
-@pytest.mark.parametrize("method", [{}, {"sampling": "exact", "inner": "exact"}, {"basis": "skeleton"}], ids=str)
+@pytest.mark.parametrize(
+    "method",
+    [{}, {"sampling": "exact", "inner": "exact"}, {"basis": "skeleton"}, {"algorithm": "paper"}],
+    ids=str,
+)
 @pytest.mark.parametrize(("h", "rank"), [(0.5, 10), (2.0, 10), (5.0, 10)])
 def test_float32_costs_nothing_that_matters(many_points, relative, method, h, rank):
     """design.md 4.10: no cost for tolerances of 1e-5 and more, factored in float64 where that takes it."""
@@ -283,9 +287,7 @@ class TestDegeneratePoints:
     def check_exact(self, X, kernel, settings, **fixed):
         for seed in range(3):
             A = bb.factorize(X, kernel, rng=seed, **{"n_clusters": 1, "rank": 3, **settings, **fixed})
-            # The paper's few random rows for each pair amplify rounding: in float32 they are not held to it.
-            if A.dtype == np.float64 or settings.get("algorithm") != "paper":
-                np.testing.assert_allclose(A.todense(), kernel(X), atol=1e-6 if A.dtype == np.float64 else 1e-5)
+            np.testing.assert_allclose(A.todense(), kernel(X), atol=1e-6 if A.dtype == np.float64 else 1e-5)
             assert np.isfinite(A.extend(X).todense()).all()
         return A
 
@@ -328,6 +330,21 @@ class TestDegeneratePoints:
         A = self.check_exact(X, bb.Gaussian(3.0), settings, n_clusters=2, rank=40)
         assert min(A.ranks) == 3  # the three points far away
         assert 20 < max(A.ranks) <= 40
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("partition", ["kmeans", "kcenters", "random"])
+def test_the_largest_points_that_are_taken(points, relative, partition, dtype):
+    """Up to the last size that is not refused, nothing overflows on the way and the result is as good as ever."""
+    X = (points / np.abs(points).max()).astype(dtype)
+    size = dtype(2.0 ** (np.finfo(dtype).maxexp // 2 - 6))
+    settings = {"n_clusters": 4, "rank": 20, "partition": partition, "rng": 0}
+    A = bb.factorize(X * size, bb.Gaussian(0.5 * float(size)), **settings)
+    assert relative(A, bb.Gaussian(0.5)(X)) <= 1.2 * relative(
+        bb.factorize(X, bb.Gaussian(0.5), **settings), bb.Gaussian(0.5)(X)
+    )
+    with pytest.raises(ValueError, match="small enough for squared distances"):
+        bb.factorize(X * (8 * size), bb.Gaussian(1.0), **settings)
 
 
 def test_points_are_not_changed(points):
@@ -435,12 +452,25 @@ def _spoiled(points, value):
         (lambda X: "points.csv", TypeError, ["an array of numbers"]),
         (lambda X: X + 1j, TypeError, ["real", "complex128"]),
         (lambda X: [[1.0, 2.0], [3.0]], ValueError, ["two-dimensional array of numbers", "list"]),
+        (lambda X: X * 1e200, ValueError, ["squared distances in float64", "Rescale the columns"]),
+        (
+            lambda X: np.float32(X) * np.float32(1e25),
+            ValueError,
+            ["squared distances in float32", "Rescale the columns"],
+        ),
+        (lambda X: np.ma.array(X, mask=X > 1), ValueError, ["free of masked entries", "X.filled(value)"]),
+        (
+            lambda X: pd.DataFrame([[1, 2], [pd.NA, 3]], dtype="Int64"),
+            TypeError,
+            ["an array of numbers", "<NA> in row 1"],
+        ),
         (sparse.csr_matrix, TypeError, ["dense", "sparse", "(160, 3)", "X.toarray()", "TruncatedSVD"]),
         (sparse.coo_array, TypeError, ["dense", "sparse", "(160, 3)", "X.toarray()", "TruncatedSVD"]),
     ],
     ids=[
         *("nan", "inf", "-inf", "1-D", "3-D", "scalar", "no points", "no columns", "empty list", "text"),
-        *("numbers as text", "mixed", "None", "path", "complex", "ragged", "sparse matrix", "sparse array"),
+        *("numbers as text", "mixed", "None", "path", "complex", "ragged", "too large", "too large for float32"),
+        *("masked", "missing", "sparse matrix", "sparse array"),
     ],
 )
 def test_bad_points(points, make, error, parts):
@@ -486,7 +516,8 @@ def test_bad_points(points, make, error, parts):
         ({"rng": -1}, ValueError, ["'rng'", "Got -1"]),
         ({"rng": "0"}, TypeError, ["'rng'", "Got '0'"]),
         ({"n_jobs": 0}, ValueError, ["'n_jobs'", "non-zero", "Got 0"]),
-        ({"n_jobs": 1.5}, TypeError, ["'n_jobs'", "Got 1.5"]),
+        ({"n_jobs": 1.5}, TypeError, ["'n_jobs'", "None or a non-zero integer", "Got 1.5"]),
+        ({"n_jobs": "two"}, TypeError, ["'n_jobs'", "None or a non-zero integer", "Got 'two'"]),
     ],
     ids=lambda value: re.sub(r"\s+", " ", repr(value))[:40] if isinstance(value, dict) else "",
 )
@@ -540,6 +571,7 @@ def assert_identical(A, B):
 METHODS = [
     {},
     {"algorithm": "paper"},
+    {"algorithm": "paper", "dtype": np.float32},
     {"basis": "skeleton"},
     {"sampling": "pooled"},
     {"sampling": "leverage"},
@@ -602,6 +634,13 @@ def test_cross_results_do_not_depend_on_the_number_of_threads(points):
 def test_the_counter_counts_what_a_function_sees(many_points, counting, settings):
     A = bb.factorize(many_points, counting, n_clusters=5, rank=6, rng=0, n_jobs=1, **settings)
     assert A.entries.total == counting.seen
+
+
+def test_a_function_is_asked_for_its_diagonal_once(many_points, counting):
+    """Over the kernel itself a function costs a look at 64 points and k(x, x), asked for in blocks of 16 points."""
+    settings = {"n_clusters": 5, "rank": 6, "rng": 0, "n_jobs": 2}
+    known = bb.factorize(many_points, bb.Gaussian(1.0), **settings).entries.total
+    assert known < bb.factorize(many_points, counting, **settings).entries.total <= known + 64**2 + 16 * 600
 
 
 def test_the_counter_counts_what_a_function_sees_of_a_cross_matrix(many_points, counting):
@@ -716,6 +755,16 @@ def test_cross_dtype(points, other_points):
     assert bb.factorize_cross(*narrow, bb.Gaussian(0.5), dtype=np.float64, **settings).dtype == np.float64
 
 
+@pytest.mark.parametrize("algorithm", ["default", "paper"])
+def test_cross_in_float32_is_as_good(points, other_points, relative, algorithm):
+    K = bb.Gaussian(2.0)(other_points, points)
+    for seed in range(3):
+        settings = {"n_clusters": 2, "rank": 40, "algorithm": algorithm, "rng": seed, "dtype": np.float32}
+        B = bb.factorize_cross(other_points, points, bb.Gaussian(2.0), **settings)
+        assert all(block.dtype == np.float32 for block in (*B.row_basis.blocks, *B.inner.panels))
+        assert relative(B, K) <= 1e-5
+
+
 def test_cross_of_few_points(points, relative):
     B = bb.factorize_cross(points[:1], points, bb.Gaussian(0.5), n_clusters=(1, 4), rank=20, rng=0)
     assert relative(B, bb.Gaussian(0.5)(points[:1], points)) < 1e-10
@@ -733,7 +782,17 @@ def test_cross_of_few_points(points, relative):
         ({"n_clusters": (3, 4, 5)}, (TypeError, ValueError), ["'n_clusters'", "(3, 4, 5)"]),
         ({"n_clusters": (3,)}, (TypeError, ValueError), ["'n_clusters'", "(3,)"]),
         ({"n_clusters": 0}, ValueError, ["'n_clusters'", "at least 1", "0"]),
+        ({"n_clusters": [3, 4]}, ValueError, ["'n_clusters'", "a tuple of two: for Y and for X", "[3, 4]"]),
+        ({"n_clusters": "3"}, ValueError, ["'n_clusters'", "an integer", "'3'"]),
+        ({"n_clusters": 2.0}, TypeError, ["'n_clusters'", "an integer", "2.0"]),
         ({"rank": 0}, ValueError, ["'rank'", "at least 1", "0"]),
+        ({"rank": [5, 5, 5]}, TypeError, ["'rank'", "an integer of at least 1", "[5, 5, 5]"]),
+        ({"rank": np.array([5, 5, 5])}, TypeError, ["'rank'", "an integer of at least 1", "array([5, 5, 5])"]),
+        ({"rank": True}, TypeError, ["'rank'", "an integer of at least 1", "True"]),
+        ({"rank": None}, TypeError, ["'rank'", "an integer of at least 1", "None"]),
+        ({"partition": np.arange(90) % 3}, ValueError, ["'partition'", "'kmeans', 'kcenters', 'random'", "array("]),
+        ({"partition": "means"}, ValueError, ["'partition'", "'kmeans', 'kcenters', 'random'", "'means'"]),
+        ({"partition": None}, ValueError, ["'partition'", "'kmeans', 'kcenters', 'random'", "None"]),
         ({"sampling": "best"}, ValueError, ["'sampling'", "'best'"]),
         ({"algorithm": "best"}, ValueError, ["'algorithm'", "'best'"]),
         ({"inner": "best"}, ValueError, ["'inner'", "'best'"]),
@@ -741,6 +800,8 @@ def test_cross_of_few_points(points, relative):
         ({"kernel": "best"}, TypeError, ["'kernel'", "'best'"]),
         ({"rng": 0.5}, TypeError, ["'rng'", "0.5"]),
         ({"n_jobs": 0}, ValueError, ["'n_jobs'", "0"]),
+        ({"n_jobs": "two"}, TypeError, ["'n_jobs'", "None or a non-zero integer", "'two'"]),
+        ({"X": np.full((9, 3), 1e200)}, ValueError, ["'X'", "squared distances in float64"]),
     ],
     ids=lambda value: repr(value)[:40] if isinstance(value, dict) else "",
 )

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import blockbasis as bb
-from blockbasis import inner, sampling
+from blockbasis import inner
 from blockbasis.inner import Cutoff, InnerMatrix, nearest_semidefinite
+from blockbasis.matrix import _TILE_ENTRIES
 from blockbasis.partition import kmeans
 
 RANKS = np.array([3, 1, 4, 2, 2])
@@ -184,7 +185,7 @@ def test_tiles_do_not_change_the_blocks(points, monkeypatch):
     for method in ("sampled", "exact"):
         whole = bb.factorize(points, bb.Cauchy(0.4), inner=method, **settings).inner.todense()
         with monkeypatch.context() as patch:
-            patch.setattr(sampling, "_TILE_ENTRIES", 32 * 70)
+            patch.setattr("blockbasis.matrix._TILE_ENTRIES", 32 * 70)
             tiled = bb.factorize(points, bb.Cauchy(0.4), inner=method, **settings).inner.todense()
         np.testing.assert_allclose(tiled, whole, atol=1e-10)
 
@@ -195,7 +196,7 @@ def test_groups_are_consecutive_and_fit_a_tile(widths, height):
     assert [i for group in groups for i in range(group.start, group.stop)] == list(range(len(widths)))
     for group in groups:
         total = sum(widths[group])
-        assert total * height <= sampling._TILE_ENTRIES or group.stop - group.start == 1
+        assert total * height <= _TILE_ENTRIES or group.stop - group.start == 1
 
 
 # --- cutoff ----------------------------------------------------------------------------------------------------------

@@ -87,6 +87,18 @@ def test_float32_in_float32_out(radial, X, Y):
     np.testing.assert_array_equal(np.diagonal(radial.make(0.7)(X.astype(np.float32))), 1)
 
 
+@pytest.mark.parametrize("d", [2, 50])
+@pytest.mark.parametrize("h", [1e-3, 1e-2, 0.1])
+def test_float32_tells_near_points_apart_among_far_ones(radial, d, h):
+    """In float32 the squared distances of a cluster 10,000 bandwidths wide round to ten squared bandwidths and more."""
+    rng = np.random.default_rng(0)
+    base = rng.normal(size=(100, d))
+    X = np.concatenate((base, base, base + h * rng.normal(size=base.shape) / d**0.5)).astype(np.float32)
+    K = radial.make(h)(X[50:], X)
+    assert K.dtype == np.float32
+    np.testing.assert_allclose(K, radial.matrix(X[50:], X, h), atol=1e-5)
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("d", [1, 3, 20, 1000])
 @pytest.mark.parametrize("make", [bb.Laplacian, lambda h: bb.Matern(h, 0.5)], ids=["laplacian", "matern-0.5"])

@@ -4,10 +4,12 @@ import threading
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import blockbasis as bb
 from blockbasis.kernels import as_kernel
-from blockbasis.matrix import KernelMatrix, coincidences, indices
+from blockbasis.matrix import _TILE_ENTRIES, KernelMatrix, coincidences, indices, tiles
 
 INDEX = {
     "slice": slice(5, 25),
@@ -101,10 +103,40 @@ def test_diagonal(X):
     assert linear.entries < 37 * 37  # not the whole block for its diagonal
 
 
+def test_the_diagonal_of_a_function_is_evaluated_once(X, counting):
+    matrix = KernelMatrix(as_kernel(counting, caller="f"), X)
+    threads = [threading.Thread(target=matrix.diagonal, args=(slice(0, 40),)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    once = counting.seen
+    assert matrix.entries == once <= 16 * 40
+    values = matrix.diagonal(slice(0, 40))
+    assert not values.flags.writeable
+    assert matrix.entries == counting.seen == once
+    np.testing.assert_array_equal(matrix.diagonal(slice(8, 20)), values[8:20])  # another range: evaluated, not mistaken
+    assert matrix.entries == counting.seen > once
+
+
 def test_dtype_is_that_of_the_points(X):
     matrix = KernelMatrix(bb.Gaussian(1.0), X.astype(np.float32))
     assert matrix.dtype == np.float32
     assert matrix.block(slice(0, 2), slice(0, 2)).dtype == np.float32
+
+
+def test_double_shares_points_and_count(X, Y):
+    def own(A, B):  # not symmetric: the order of the arguments must survive
+        return A[:, :1] + 2 * B[:, 0]
+
+    matrix = KernelMatrix(as_kernel(own, caller="f"), X.astype(np.float32), Y.astype(np.float32)).T
+    block = matrix.double.block(slice(0, 5), slice(0, 4))
+    assert block.dtype == np.float64
+    np.testing.assert_array_equal(block, own(*(P.astype(np.float32).astype(np.float64) for P in (X[:4], Y[:5]))).T)
+    assert matrix.entries == matrix.double.entries == 20
+    wide = KernelMatrix(bb.Gaussian(1.0), X)
+    assert wide.double is wide
+    assert KernelMatrix(bb.Gaussian(1.0), X.astype(np.float32)).double.symmetric
 
 
 @pytest.mark.parametrize("rows", INDEX)
@@ -116,3 +148,12 @@ def test_coincidences(rows, columns):
     found[at_row, at_column] = True
     np.testing.assert_array_equal(found, same)
     assert len(at_row) == len(at_column) == same.sum()
+
+
+@given(st.integers(0, 10**4), st.integers(0, 10**8))
+def test_tiles_cover_and_stay_small(length, height):
+    found = tiles(length, height)
+    assert sum(tile.stop - tile.start for tile in found) == length
+    assert [tile.stop for tile in found[:-1]] == [tile.start for tile in found[1:]]
+    widest = max((tile.stop - tile.start for tile in found), default=1)
+    assert widest == 1 or widest * height <= _TILE_ENTRIES

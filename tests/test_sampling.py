@@ -19,7 +19,6 @@ from blockbasis.sampling import (
     own_columns,
     pool_of_cluster,
     randomized_sampling,
-    tiles,
     uniform_sampling,
 )
 
@@ -176,7 +175,7 @@ def test_leverage_scores_approximate_the_leading_ones(matrix):
 def test_leverage_scores_tile_by_tile(matrix, monkeypatch):
     whole = leverage_scores(matrix, CLUSTER, 5, np.random.default_rng(0))
     before = matrix.entries
-    monkeypatch.setattr(sampling, "_TILE_ENTRIES", 20 * 7)
+    monkeypatch.setattr("blockbasis.matrix._TILE_ENTRIES", 20 * 7)
     np.testing.assert_allclose(leverage_scores(matrix, CLUSTER, 5, np.random.default_rng(0)), whole, rtol=1e-9)
     assert matrix.entries - before == 20 * N
 
@@ -274,18 +273,6 @@ def test_pool_is_of_the_clusters_own_points(matrix, low_rank):
     assert pool.min() >= 20
     assert pool.max() < 40
     assert len(pool_of_cluster(low_rank, CLUSTER, 9, np.random.default_rng(0))) == 4
-
-
-# --- tiles -----------------------------------------------------------------------------------------------------------
-
-
-@given(st.integers(0, 10**4), st.integers(0, 10**8))
-def test_tiles_cover_and_stay_small(length, height):
-    found = tiles(length, height)
-    assert sum(tile.stop - tile.start for tile in found) == length
-    assert [tile.stop for tile in found[:-1]] == [tile.start for tile in found[1:]]
-    widest = max((tile.stop - tile.start for tile in found), default=1)
-    assert widest == 1 or widest * height <= sampling._TILE_ENTRIES
 
 
 @pytest.mark.parametrize("energy", [0.0, 5e-324, 1e-310, 1e-300])

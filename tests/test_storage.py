@@ -109,6 +109,43 @@ def test_round_trip_of_one_point(tmp_path):
     assert_same(A, bb.load(tmp_path / "a.bbf"))
 
 
+CROSS = {
+    "default": {"n_clusters": 3, "rank": 6},
+    "unequal": {"n_clusters": (2, 5), "rank": 4},
+    "paper": {"n_clusters": 3, "rank": 6, "algorithm": "paper"},
+    "float32": {"n_clusters": 3, "rank": 6, "dtype": np.float32},
+}
+
+
+def assert_same_cross(B, C):
+    """Bit for bit."""
+    assert type(C) is bb.CrossBlockBasis
+    assert (B.shape, B.dtype, B.entries) == (C.shape, C.dtype, C.entries)
+    assert (B.stored, B.nbytes) == (C.stored, C.nbytes)
+    np.testing.assert_array_equal(B.todense(), C.todense())
+    V = np.random.default_rng(1).normal(size=(B.shape[0], 3))
+    np.testing.assert_array_equal(B.T @ V, C.T @ V)
+    for basis in (C.row_basis, C.column_basis):
+        for array in (*basis.blocks, basis.partition.order, basis.partition.centers):
+            assert not array.flags.writeable
+
+
+@pytest.mark.parametrize("settings", CROSS)
+def test_round_trip_of_a_cross_factorization(X, tmp_path, settings):
+    B = bb.factorize_cross(X[:25] + 0.1, X, bb.Gaussian(1.0), rng=0, **CROSS[settings])
+    bb.save(B, tmp_path / "b.bbf")
+    assert_same_cross(B, bb.load(tmp_path / "b.bbf"))
+
+
+@pytest.mark.parametrize("settings", [{}, {"cutoff": 0.2}, {"dtype": np.float32}], ids=str)
+def test_round_trip_of_an_extension(X, tmp_path, settings):
+    """Its inner matrix is symmetric, it has no count of entries, and two points leave clusters without any."""
+    A = bb.factorize(X, bb.Gaussian(0.4), n_clusters=5, rank=4, rng=0, **settings)
+    B = A.extend(X[:2])
+    bb.save(B, tmp_path / "b.bbf")
+    assert_same_cross(B, bb.load(tmp_path / "b.bbf"))
+
+
 def test_paths_are_strings_or_path_likes(A, tmp_path):
     bb.save(A, str(tmp_path / "a.bbf"))
     assert_same(A, bb.load(str(tmp_path / "a.bbf")))
@@ -173,6 +210,20 @@ def test_what_is_given_must_be_a_kernel(X, tmp_path):
     bb.save(bb.factorize(X, lambda A, B: A @ B.T, n_clusters=3, rank=6, rng=0), tmp_path / "a.bbf")
     with pytest.raises(TypeError, match="'kernel' parameter of load"):
         bb.load(tmp_path / "a.bbf", kernel="rbf")
+
+
+def test_a_kernel_that_is_stored_is_not_given_again(A, path):
+    for given in (bb.Cauchy(2.0), A.kernel, lambda X, Y: X @ Y.T):
+        with pytest.raises(
+            ValueError, match=r"'kernel' parameter of load must be left out.*Gaussian\(bandwidth=1\.0\)"
+        ):
+            bb.load(path, kernel=given)
+
+
+def test_a_cross_factorization_takes_no_kernel(A, X, tmp_path):
+    bb.save(A.extend(X[:3]), tmp_path / "b.bbf")
+    with pytest.raises(ValueError, match=r"'kernel' parameter of load must be left out.*evaluates no kernel"):
+        bb.load(tmp_path / "b.bbf", kernel=A.kernel)
 
 
 def test_a_users_kernel_of_a_known_name_is_not_mistaken(X, tmp_path):
@@ -359,7 +410,8 @@ def test_a_folder_that_is_not_there(A, tmp_path):
 
 
 def test_only_factorizations_are_saved(A, tmp_path):
-    for wrong in (A.todense(), A.extend(np.zeros((2, 2))), None):
-        with pytest.raises(TypeError, match=f"'A' parameter of save must be a BlockBasis. Got {type(wrong).__name__}"):
+    for wrong in (A.todense(), A.extend(np.zeros((2, 2))).T, None):
+        message = f"'A' parameter of save must be a BlockBasis or a CrossBlockBasis. Got {type(wrong).__name__} instead"
+        with pytest.raises(TypeError, match=message):
             bb.save(wrong, tmp_path / "a.bbf")
     assert list(tmp_path.iterdir()) == []

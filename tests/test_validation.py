@@ -101,11 +101,73 @@ def test_a_memory_map_may_be_read_only(tmp_path):
         ([[1j]], TypeError, ["real", "complex128"]),
         ([[1.0], [1.0, 2.0]], ValueError, ["a two-dimensional array of numbers", "list"]),
         (None, (TypeError, ValueError), []),
-        ({"a": 1}, TypeError, ["an array of numbers"]),
+        ({"a": 1}, TypeError, ["an array of numbers", "a dict"]),
+        ([[None, "a"], [1.0, 2.0]], TypeError, ["an array of numbers", "'a' in row 0"]),
+        (np.array([[1.0, 2.0], [3.0, "a"]], dtype=object), TypeError, ["an array of numbers", "'a' in row 1"]),
+        (np.array([[1.0, 2j]], dtype=object), TypeError, ["an array of numbers", "object"]),
     ],
 )
 def test_bad_points(bad, error, parts):
     refused(error, parts, check_points, bad)
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "boolean", object])
+def test_a_frame_with_missing_values(dtype):
+    """Frames of nullable columns come as objects; those of floats with NaN."""
+    frame = pd.DataFrame({"a": [True, True, pd.NA], "b": [True, False, True]}, dtype=dtype)
+    refused(TypeError, ["an array of numbers", "<NA> in row 2"], check_points, frame)
+    floats = pd.DataFrame({"a": [1.0, pd.NA]}, dtype="Float64")
+    refused(ValueError, ["free of NaN and infinity", "row 1"], check_points, floats)
+
+
+def test_a_frame_with_dates():
+    frame = pd.DataFrame({"a": [1.0], "when": pd.to_datetime(["2020-01-01"])})
+    refused(TypeError, ["an array of numbers", "Timestamp", "row 0"], check_points, frame)
+
+
+def test_masked_points():
+    X = np.arange(12.0).reshape(6, 2)
+    np.testing.assert_array_equal(points(np.ma.array(X)), X)
+    np.testing.assert_array_equal(points(np.ma.array(X, mask=np.zeros_like(X, dtype=bool))), X)
+    bad = np.ma.array(X, mask=X % 4 == 3)
+    refused(ValueError, ["free of masked entries", "3 of them", "it.filled(value)"], check_points, bad)
+
+
+@pytest.mark.parametrize(
+    ("size", "given", "worked"),
+    [
+        (1e200, np.float64, None),
+        (1e308, np.float64, None),
+        (1e25, np.float32, None),
+        (3e38, np.float32, np.float32),
+        (1e25, np.float64, np.float32),
+        (1e200, np.float64, np.float32),
+    ],
+)
+def test_points_whose_squared_distances_overflow(size, given, worked):
+    X = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]]) * size
+    precision = np.dtype(given if worked is None else worked)
+    parts = ["small enough", f"squared distances in {precision}", f"up to {size:.3g}", "Rescale the columns"]
+    refused(ValueError, parts, check_points, X.astype(given), dtype=worked)
+    with_one_large = np.concatenate((np.ones((5, 2)), X[:1]))
+    refused(ValueError, parts, check_points, with_one_large.astype(given), dtype=worked)
+
+
+@pytest.mark.parametrize(
+    ("size", "given", "worked"),
+    [(1e150, np.float64, None), (1e15, np.float32, None), (1e25, np.float32, np.float64), (1e-300, np.float64, None)],
+)
+def test_large_and_small_points_are_taken(size, given, worked):
+    X = (np.random.default_rng(0).uniform(-1, 1, size=(1000, 3)) * size).astype(given)
+    checked = points(X, dtype=worked)
+    assert checked.dtype == (given if worked is None else worked)
+    np.testing.assert_array_equal(checked, X)
+
+
+def test_an_offset_is_no_distance():
+    """Nanoseconds since 1970 in float32: far from zero, not from each other."""
+    X = np.linspace(1.70e18, 1.73e18, 10**5).astype(np.float32)[:, np.newaxis]
+    assert points(X).dtype == np.float32
 
 
 @pytest.mark.parametrize("kind", ["csr_matrix", "csc_array", "coo_matrix", "dok_array"])
@@ -209,19 +271,12 @@ def test_ranks():
 
 
 def test_dtype():
-    default = np.dtype(np.float32)
-    assert check_dtype(None, default, name="it", caller="f") == np.float32
-    assert check_dtype("float64", default, name="it", caller="f") == np.float64
-    assert check_dtype(float, default, name="it", caller="f") == np.float64
+    assert check_dtype(None, name="it", caller="f") is None
+    assert check_dtype("float64", name="it", caller="f") == np.float64
+    assert check_dtype(float, name="it", caller="f") == np.float64
     for bad in (np.float16, int, "complex64"):
-        refused(ValueError, ["numpy.float32, numpy.float64 or None", "Got"], check_dtype, bad, default)
-    refused(
-        TypeError,
-        ["numpy.float32, numpy.float64 or None", "'single precision'"],
-        check_dtype,
-        "single precision",
-        default,
-    )
+        refused(ValueError, ["numpy.float32, numpy.float64 or None", "Got"], check_dtype, bad)
+    refused(TypeError, ["numpy.float32, numpy.float64 or None", "'single precision'"], check_dtype, "single precision")
 
 
 def test_rng():

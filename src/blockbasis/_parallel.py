@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import threadpool_limits
 
-from blockbasis._validation import check_integer
+from blockbasis._validation import check_threads
 from blockbasis.progress import counting
 
 T = TypeVar("T")
@@ -25,12 +25,7 @@ def single_threaded() -> Any:
 
 def check_n_jobs(n_jobs: int | None, *, caller: str) -> int:
     """Threads to use: None is one for each core, as -1; other negative numbers count from there."""
-    if n_jobs is None:
-        return int(effective_n_jobs(-1))
-    if n_jobs == 0:
-        raise ValueError(f"The 'n_jobs' parameter of {caller} must be None or a non-zero integer. Got 0 instead.")
-    check_integer(n_jobs, name="n_jobs", caller=caller, low=-(10**6))
-    return int(effective_n_jobs(n_jobs))
+    return int(effective_n_jobs(check_threads(n_jobs, name="n_jobs", caller=caller)))
 
 
 def map_threads(

@@ -19,22 +19,11 @@ def _message(name: str, caller: str, must: str, got: object) -> str:
     return f"The '{name}' parameter of {caller} must be {must}. Got {got!r} instead."
 
 
-def check_points(X: Any, *, name: str, caller: str, n_features: int | None = None) -> FloatArray:
-    """Two-dimensional finite real points, as a float32 or float64 array."""
-    if sparse.issparse(X):
-        raise TypeError(
-            f"The '{name}' parameter of {caller} must be a dense array. Got a sparse matrix of shape "
-            f"{X.shape} instead: clusters need centres, which are dense. Convert it with {name}.toarray(), or reduce "
-            "its columns first, for instance with sklearn.decomposition.TruncatedSVD."
-        )
-    try:
-        points = np.asarray(X)
-    except ValueError as error:
-        raise ValueError(_message(name, caller, "a two-dimensional array of numbers", type(X).__name__)) from error
-    if points.dtype.kind == "c":
-        raise TypeError(_message(name, caller, "real", f"dtype {points.dtype}"))
-    if points.dtype.kind not in "fiub":
-        points = _numbers_among_objects(points, name, caller)
+def check_points(
+    X: Any, *, name: str, caller: str, n_features: int | None = None, dtype: npt.DTypeLike | None = None
+) -> FloatArray:
+    """Two-dimensional finite real points, as an array of ``dtype``; None is float32 for float32, else float64."""
+    points = _real_array(X, name, caller)
     if points.ndim != 2:
         hint = f" Use {name}.reshape(-1, 1) for points on a line." if points.ndim == 1 else ""
         raise ValueError(
@@ -48,29 +37,92 @@ def check_points(X: Any, *, name: str, caller: str, n_features: int | None = Non
     if not np.isfinite(points).all():
         bad = int(np.flatnonzero(~np.isfinite(points).all(axis=1))[0])
         raise ValueError(_message(name, caller, "free of NaN and infinity", f"one in row {bad}"))
+    chosen = points.dtype if dtype is None else np.dtype(dtype)
+    if not _squares_fit(points, chosen):
+        largest = f"entries up to {np.abs(points).max():.3g}"
+        hint = " Rescale the columns, for instance to standard deviation 1."
+        raise ValueError(_message(name, caller, f"small enough for squared distances in {chosen}", largest) + hint)
+    return points.astype(chosen, copy=False)
+
+
+def _real_array(X: Any, name: str, caller: str) -> FloatArray:
+    """What was given as an array of real numbers, of any shape."""
+    if sparse.issparse(X):
+        raise TypeError(
+            f"The '{name}' parameter of {caller} must be a dense array. Got a sparse matrix of shape "
+            f"{X.shape} instead: clusters need centres, which are dense. Convert it with {name}.toarray(), or reduce "
+            "its columns first, for instance with sklearn.decomposition.TruncatedSVD."
+        )
+    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
+        masked = f"{np.ma.getmaskarray(X).sum()} of them"
+        hint = f" Fill them, {name}.filled(value), or leave their rows out."
+        raise ValueError(_message(name, caller, "free of masked entries", masked) + hint)
+    try:
+        points = np.asarray(X)
+    except ValueError as error:
+        raise ValueError(_message(name, caller, "a two-dimensional array of numbers", type(X).__name__)) from error
+    if points.dtype.kind == "c":
+        raise TypeError(_message(name, caller, "real", f"dtype {points.dtype}"))
+    if points.dtype.kind not in "fiub":
+        return _numbers_among_objects(points, name, caller)
     return points
 
 
+def _squares_fit(points: FloatArray, dtype: np.dtype[Any]) -> bool:
+    """Whether squared distances stay finite: of every pair, to any other points that pass, and summed over all."""
+    low, high = points.min(axis=0).astype(np.float64), points.max(axis=0).astype(np.float64)
+    with np.errstate(over="ignore"):
+        # A centred point may be twice as long, |x|^2 + |y|^2 twice its square; and as much again in reserve.
+        pair = 16 * float(np.square(np.maximum(-low, high)).sum())
+        total = points.shape[0] * float(np.square(high - low).sum())  # what k-means adds up
+    return bool(max(pair, total) <= float(np.finfo(dtype).max))
+
+
 def _numbers_among_objects(points: npt.NDArray[Any], name: str, caller: str) -> FloatArray:
-    """Numbers that came as objects (a data frame of mixed columns); text and dates are refused."""
-    refusal = TypeError(_message(name, caller, "an array of numbers", f"dtype {points.dtype}"))
-    if points.dtype.kind != "O" or any(isinstance(value, (str, bytes)) for value in points.flat):
-        raise refusal
+    """Numbers that came as objects (a data frame of mixed columns); text, dates and missing values are refused."""
+    must = "an array of numbers"
+    if points.dtype.kind != "O":
+        raise TypeError(_message(name, caller, must, f"dtype {points.dtype}"))
     try:
+        if any(isinstance(value, (str, bytes)) for value in points.flat):
+            raise TypeError("numbers as text are text")
         return points.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise refusal from error
+        raise TypeError(_message(name, caller, must, _first_not_a_number(points))) from error
+
+
+def _first_not_a_number(points: npt.NDArray[Any]) -> str:
+    for place, value in np.ndenumerate(points):
+        if value is not None and not isinstance(value, (numbers.Number, np.bool_)):
+            return f"{value!r} in row {place[0]}" if place else f"a {type(value).__name__}"
+    return f"dtype {points.dtype}"
 
 
 def check_integer(value: Any, *, name: str, caller: str, low: int, high: int | None = None) -> int:
     """A whole number between ``low`` and ``high``, both allowed."""
     must = f"an integer of at least {low}" + ("" if high is None else f" and at most {high}")
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
+    if not _is_integer(value):
         raise TypeError(_message(name, caller, must, value))
     number = int(value)
     if number < low or (high is not None and number > high):
         raise ValueError(_message(name, caller, must, value))
     return number
+
+
+def check_threads(value: Any, *, name: str, caller: str) -> int:
+    """A number of threads as joblib counts it: below zero from all cores down; None is -1, one for each core."""
+    must = "None or a non-zero integer"
+    if value is None:
+        return -1
+    if not _is_integer(value):
+        raise TypeError(_message(name, caller, must, value))
+    if value == 0:
+        raise ValueError(_message(name, caller, must, value))
+    return int(value)
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
 
 
 def check_positive(value: Any, *, name: str, caller: str) -> float:
@@ -146,10 +198,12 @@ def check_ranks(rank: Any, n_clusters: int, *, name: str, caller: str) -> IntArr
     return ranks.astype(np.intp)
 
 
-def check_dtype(dtype: Any, default: np.dtype[Any], *, name: str, caller: str) -> np.dtype[Any]:
-    """float32 or float64; None stands for ``default``."""
+def check_dtype(dtype: Any, *, name: str, caller: str) -> np.dtype[Any] | None:
+    """float32 or float64; None, which leaves it to the points, as it is."""
+    if dtype is None:
+        return None
     try:
-        chosen = default if dtype is None else np.dtype(dtype)
+        chosen: np.dtype[Any] = np.dtype(dtype)
     except TypeError as error:
         raise TypeError(_message(name, caller, "numpy.float32, numpy.float64 or None", dtype)) from error
     if chosen not in (np.dtype(np.float32), np.dtype(np.float64)):

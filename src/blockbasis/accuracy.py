@@ -11,8 +11,7 @@ import numpy as np
 from blockbasis._typing import IntArray, Seed
 from blockbasis._validation import check_integer, check_points, check_rng
 from blockbasis.kernels import as_kernel
-from blockbasis.matrix import KernelMatrix
-from blockbasis.sampling import tiles
+from blockbasis.matrix import KernelMatrix, tiles
 
 
 @dataclass(frozen=True)
@@ -68,11 +67,11 @@ def relative_error(
     True
     """
     caller = "relative_error"
-    X = check_points(X, name="X", caller=caller).astype(np.float64, copy=False)
+    X = check_points(X, name="X", caller=caller, dtype=np.float64)
     kernel = as_kernel(kernel, caller=caller)
     symmetric = Y is None
     if not symmetric:
-        Y = check_points(Y, name="Y", caller=caller, n_features=X.shape[1]).astype(np.float64, copy=False)
+        Y = check_points(Y, name="Y", caller=caller, n_features=X.shape[1], dtype=np.float64)
     n = X.shape[0] if symmetric else Y.shape[0]
     if A.shape != (n, X.shape[0]):
         raise ValueError(f"The 'A' parameter of {caller} must be of shape {(n, X.shape[0])}. Got {A.shape} instead.")

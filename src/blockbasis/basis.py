@@ -6,9 +6,9 @@ Besides U_i a basis carries what the later stages need of the cluster: the rows 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -128,6 +128,11 @@ class BlockDiagonal:
     partition: Partition
     blocks: tuple[FloatArray, ...]
 
+    @classmethod
+    def of(cls, partition: Partition, bases: Sequence[ClusterBasis], dtype: np.dtype[Any]) -> BlockDiagonal:
+        """The vectors of all clusters' bases, copied and rounded to ``dtype``."""
+        return cls(partition, tuple(np.array(basis.vectors, dtype=dtype, order="C") for basis in bases))
+
     @property
     def ranks(self) -> IntArray:
         return np.array([block.shape[1] for block in self.blocks], dtype=np.intp)
@@ -174,10 +179,11 @@ def paper_basis(
     matrix: KernelMatrix, cluster: slice, skeleton: Skeleton, rank: int, rng: np.random.Generator
 ) -> ClusterBasis:
     """Basis of Algorithm 5: Algorithm 4 on the important columns, the important rows kept for the inner matrix."""
-    columns = gather(matrix, cluster, skeleton)
-    # In double precision, so that directions that are none do not stand out by rounding.
-    U, s, _ = randomized_svd(columns.values.astype(np.float64, copy=False), rank, rng)
-    U = U[:, : max(1, int(np.count_nonzero(s > _negligible(matrix) * s[0])))].astype(matrix.dtype)
+    # The inner matrix will invert few rows of U, which amplifies rounding: U is rounded to its storage after that.
+    columns = gather(matrix.double, cluster, skeleton)
+    U, s, _ = randomized_svd(columns.values, rank, rng)
+    negligible = max(_negligible(matrix.double), float(np.finfo(matrix.dtype).eps))
+    U = U[:, : max(1, int(np.count_nonzero(s > negligible * s[0])))]
     rows = skeleton.rows if skeleton.rows.size else determining_rows(U, rank, rng)
     extension = _sampled_extension(matrix, columns, U, rows, rng) if matrix.symmetric else None
     empty = np.empty((0, 0))  # Algorithm 5 draws rows for each pair, the diagonal one too
@@ -383,8 +389,8 @@ def _sampled_extension(
     n_points = min(int(_EXTENSION_POINTS_PER_RANK * U.shape[1]), available)
     among = np.sort(rng.choice(available, min(_POINT_CANDIDATES * n_points, available), replace=False))
     chosen = among[_sketched_pivots(columns.values[np.ix_(rows, among)], n_points, rng)]
-    block = columns.values[:, chosen] / columns.scales[chosen]
-    return _fit_extension(matrix.columns[columns.points[chosen]], block, U)
+    block = (columns.values[:, chosen] / columns.scales[chosen]).astype(matrix.dtype, copy=False)
+    return _fit_extension(matrix.columns[columns.points[chosen]], block, U.astype(matrix.dtype, copy=False))
 
 
 def _fit_extension(points: FloatArray, block: FloatArray, U: FloatArray) -> Extension:

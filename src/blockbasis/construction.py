@@ -48,6 +48,10 @@ class Method:
         """How the blocks of the inner matrix are computed."""
         return "pairwise" if self.paper and self.inner == "sampled" else self.inner
 
+    def seen(self, matrix: KernelMatrix) -> KernelMatrix:
+        """The matrix as columns are sampled from it: Algorithm 1 tells directions apart down to rounding."""
+        return matrix.double if self.paper else matrix
+
 
 def make_bases(
     matrix: KernelMatrix,
@@ -60,7 +64,7 @@ def make_bases(
 ) -> list[ClusterBasis]:
     """One basis for each row cluster, from columns sampled for it: first half of Algorithm 5."""
     streams = rng.spawn(partition.n_clusters)
-    pool = _pool(matrix, columns, ranks, rng, n_jobs) if method.sampling == "pooled" else None
+    pool = _pool(method.seen(matrix), columns, ranks, rng, n_jobs) if method.sampling == "pooled" else None
 
     def one(i: int) -> ClusterBasis:
         cluster, rank = partition.cluster(i), int(ranks[i])
@@ -83,7 +87,7 @@ def one_basis(
     keep: Keep | None = None,
 ) -> ClusterBasis:
     """Basis of one cluster by the method's sampling and kind of basis."""
-    skeleton = _skeleton(matrix, cluster, columns, rank, method.sampling, pool, rng)
+    skeleton = _skeleton(method.seen(matrix), cluster, columns, rank, method.sampling, pool, rng)
     if method.paper:
         return paper_basis(matrix, cluster, skeleton, rank, rng)
     if method.basis == "skeleton":
@@ -159,7 +163,7 @@ def assemble(
     """The operator from its parts; C is kept positive semi-definite unless blocks were cut off."""
     if not method.paper and (cut is None or cut.dropped == 0):
         inner = nearest_semidefinite(inner)
-    U = BlockDiagonal(partition, tuple(np.array(basis.vectors, order="C") for basis in bases))
+    U = BlockDiagonal.of(partition, bases, matrix.dtype)
     part = _diagonal_part(matrix, U, inner) if method.diagonal else None
     return BlockBasis(
         kernel=matrix.kernel,

@@ -15,8 +15,8 @@ import numpy as np
 
 from blockbasis._linalg import leading_eigenpairs
 from blockbasis._typing import FloatArray, IntArray
-from blockbasis.matrix import KernelMatrix, coincidences
-from blockbasis.sampling import Skeleton, tiles
+from blockbasis.matrix import KernelMatrix, coincidences, tiles
+from blockbasis.sampling import Skeleton
 
 SVD_ITERATIONS = 2
 OVERSAMPLING = 10

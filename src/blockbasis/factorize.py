@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sized
 from typing import Any
 
 import numpy as np
@@ -113,7 +114,8 @@ def factorize(
         Relative error that may be given up for zero blocks in C; None keeps all blocks. A matrix with blocks cut off
         may be indefinite: see `BlockBasis.cutoff`.
     dtype : {numpy.float32, numpy.float64}, default=None
-        Precision of the work and of the result; None is that of ``X``.
+        Precision of the work and of the result; None is that of ``X``. ``algorithm="paper"`` works in float64 whatever
+        the result's: its few rows amplify rounding.
     rng : int, Generator or None
         Seed. The result depends on it alone, not on ``n_jobs``.
     n_jobs : int, default=None
@@ -163,7 +165,7 @@ def factorize(
     (2000,)
     """
     caller = "factorize"
-    X = check_points(X, name="X", caller=caller)
+    X = check_points(X, name="X", caller=caller, dtype=check_dtype(dtype, name="dtype", caller=caller))
     kernel = as_kernel(kernel, caller=caller)
     n_jobs = check_n_jobs(n_jobs, caller=caller)
     progress = check_progress(progress, name="progress", caller=caller)
@@ -175,7 +177,6 @@ def factorize(
             named = {"partition": partition, "algorithm": algorithm, "basis": basis, "inner": inner}
             _check_plan(plan, X, chosen, named)
             return _carried_out(plan, X.astype(plan.dtype, copy=False), kernel, streams, n_jobs)
-        X = X.astype(check_dtype(dtype, X.dtype, name="dtype", caller=caller), copy=False)
         ways = _check_method(algorithm, sampling, basis, inner, diagonal, cutoff, caller)
         clusters = _Clusters(X, partition, n_clusters, caller)
         goal = _check_goal(tol, memory, rank, ridge, ways, X, caller)
@@ -238,8 +239,7 @@ def plan(
     True
     """
     caller = "plan"
-    X = check_points(X, name="X", caller=caller)
-    X = X.astype(check_dtype(dtype, X.dtype, name="dtype", caller=caller), copy=False)
+    X = check_points(X, name="X", caller=caller, dtype=check_dtype(dtype, name="dtype", caller=caller))
     kernel = as_kernel(kernel, caller=caller)
     method = _check_method("default", None, basis, inner, diagonal, cutoff, caller)
     goal = _check_goal(tol, memory, None, ridge, method, X, caller)
@@ -280,8 +280,10 @@ def factorize_cross(
         Clusters of both sets, or of Y and of X.
     rank : int
         Basis vectors of every cluster, on both sides.
-    partition, algorithm, sampling, inner, dtype, rng, n_jobs
-        As in `factorize`; there is no diagonal part.
+    partition : {"kmeans", "kcenters", "random"}, default="kmeans"
+        How both sets of points are clustered.
+    algorithm, sampling, inner, dtype, rng, n_jobs
+        As in `factorize`; there is no diagonal part, and no diagonal block to sample.
 
     Returns
     -------
@@ -299,9 +301,10 @@ def factorize_cross(
     True
     """
     caller = "factorize_cross"
-    Y = check_points(Y, name="Y", caller=caller)
-    X = check_points(X, name="X", caller=caller, n_features=Y.shape[1])
-    chosen = check_dtype(dtype, np.result_type(X, Y), name="dtype", caller=caller)
+    dtype = check_dtype(dtype, name="dtype", caller=caller)
+    Y = check_points(Y, name="Y", caller=caller, dtype=dtype)
+    X = check_points(X, name="X", caller=caller, dtype=dtype, n_features=Y.shape[1])
+    chosen = np.result_type(X, Y)
     X, Y = X.astype(chosen, copy=False), Y.astype(chosen, copy=False)
     kernel = as_kernel(kernel, caller=caller)
     method = _check_method(algorithm, sampling, "svd", inner, False, None, caller)
@@ -312,28 +315,20 @@ def factorize_cross(
             "The 'sampling' parameter of factorize_cross must be one that two sets of points have. "
             "Got 'diagonal-block' instead: there is no diagonal block."
         )
-    if isinstance(n_clusters, tuple) and len(n_clusters) != 2:
-        raise ValueError(
-            "The 'n_clusters' parameter of factorize_cross must be an integer, or two: for Y and for X. "
-            f"Got {n_clusters!r} instead."
-        )
-    of_rows, of_columns = n_clusters if isinstance(n_clusters, tuple) else (n_clusters, n_clusters)
-    of_rows = check_integer(of_rows, name="n_clusters", caller=caller, low=1, high=Y.shape[0])
-    of_columns = check_integer(of_columns, name="n_clusters", caller=caller, low=1, high=X.shape[0])
+    of_rows, of_columns = _check_both_clusters(n_clusters, Y.shape[0], X.shape[0], caller)
+    rank = check_integer(rank, name="rank", caller=caller, low=1)
+    check_choice(partition, PARTITIONS, name="partition", caller=caller)
     with single_threaded():
         streams = root.spawn(5)
         rows = make_partition(Y, of_rows, partition, streams[0], caller=caller)
         columns = make_partition(X, of_columns, partition, streams[1], caller=caller)
         matrix = KernelMatrix(kernel, Y[rows.order], X[columns.order])
-        row_ranks = check_ranks(rank, rows.n_clusters, name="rank", caller=caller)
-        column_ranks = check_ranks(rank, columns.n_clusters, name="rank", caller=caller)
-        left = make_bases(matrix, rows, columns, row_ranks, method, streams[2], n_jobs)
-        right = make_bases(matrix.T, columns, rows, column_ranks, method, streams[3], n_jobs)
+        left = make_bases(matrix, rows, columns, np.full(rows.n_clusters, rank), method, streams[2], n_jobs)
+        right = make_bases(matrix.T, columns, rows, np.full(columns.n_clusters, rank), method, streams[3], n_jobs)
         for_bases = matrix.entries
         of_inner = streams[4].spawn(rows.n_clusters)
         C = cross_inner(matrix, rows, columns, left, right, method=method.blocks, streams=of_inner, n_jobs=n_jobs)
-    U = BlockDiagonal(rows, tuple(np.array(basis.vectors, order="C") for basis in left))
-    V = BlockDiagonal(columns, tuple(np.array(basis.vectors, order="C") for basis in right))
+    U, V = BlockDiagonal.of(rows, left, chosen), BlockDiagonal.of(columns, right, chosen)
     return CrossBlockBasis(U, C.astype(chosen), V, Entries(for_bases, matrix.entries - for_bases))
 
 
@@ -400,6 +395,20 @@ def _warn_if_too_large(plan: Plan) -> None:
 
 
 # --- checks ----------------------------------------------------------------------------------------------------------
+
+
+def _check_both_clusters(n_clusters: Any, n_rows: int, n_columns: int, caller: str) -> tuple[int, int]:
+    """Clusters of the rows and of the columns, from one number for both or from two."""
+    if isinstance(n_clusters, Sized) and not (isinstance(n_clusters, tuple) and len(n_clusters) == 2):
+        raise ValueError(
+            f"The 'n_clusters' parameter of {caller} must be an integer, or a tuple of two: for Y and for X. "
+            f"Got {n_clusters!r} instead."
+        )
+    of_rows, of_columns = n_clusters if isinstance(n_clusters, tuple) else (n_clusters, n_clusters)
+    return (
+        check_integer(of_rows, name="n_clusters", caller=caller, low=1, high=n_rows),
+        check_integer(of_columns, name="n_clusters", caller=caller, low=1, high=n_columns),
+    )
 
 
 def _check_goal(

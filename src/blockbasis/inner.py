@@ -19,9 +19,8 @@ from blockbasis._parallel import map_threads
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.basis import ClusterBasis, interpolate
 from blockbasis.kernels import RadialKernel
-from blockbasis.matrix import KernelMatrix
+from blockbasis.matrix import KernelMatrix, tiles
 from blockbasis.partition import Partition
-from blockbasis.sampling import tiles
 
 
 @dataclass(frozen=True)
@@ -204,7 +203,7 @@ def pairwise_blocks(sides: Sides, i: int, wanted: Sequence[int], rng: np.random.
         at = sides.row_clusters[i].start + rows, sides.column_clusters[j].start + there
         left = interpolate(sides.row_bases[i].vectors, rows)
         right = left if same else interpolate(sides.column_bases[j].vectors, there)
-        blocks.append(left @ sides.matrix.block(*at).astype(np.float64) @ right.T)
+        blocks.append(left @ sides.matrix.double.block(*at) @ right.T)
     return blocks
 
 

@@ -42,7 +42,8 @@ class Kernel(ABC):
         X = check_points(X, name="X", caller=caller)
         if Y is not None:
             Y = check_points(Y, name="Y", caller=caller, n_features=X.shape[1])
-            return self.block(X, Y)
+            both = np.result_type(X, Y)
+            return self.block(X.astype(both, copy=False), Y.astype(both, copy=False))
         K = self.block(X, X)
         K = (K + K.T) / 2
         if isinstance(self, RadialKernel):
@@ -71,8 +72,7 @@ class RadialKernel(Kernel):
         """F at each squared distance; the array is overwritten and returned."""
 
     def block(self, X: FloatArray, Y: FloatArray) -> FloatArray:
-        squared = squared_distances(X, Y, snap=not self._smooth_at_zero)
-        return self.profile(squared)
+        return self.profile(squared_distances(X, Y, scale=self.bandwidth, snap=not self._smooth_at_zero))
 
     @property
     def _smooth_at_zero(self) -> bool:
@@ -89,19 +89,28 @@ class RadialKernel(Kernel):
         return values
 
 
-def squared_distances(X: FloatArray, Y: FloatArray, *, snap: bool = False) -> FloatArray:
+#: Error that rounding may leave in float32 distances, against the square of their scale: float32 is for tolerances
+#: of 1e-5 and more.
+_BLURRED = 1e-5
+
+
+def squared_distances(X: FloatArray, Y: FloatArray, *, scale: float = math.inf, snap: bool = False) -> FloatArray:
     """Squared Euclidean distances between the rows of ``X`` and of ``Y``.
 
     |x|^2 + |y|^2 - 2xy cancels when the points are far from the origin, so both are centred on the mean of ``X``
-    first: in a factorization that is the centre of a cluster. ``snap`` sets to zero what rounding cannot tell from
-    zero, for kernels that take a square root of the result.
+    first: in a factorization that is the centre of a cluster. A cluster wide against ``scale``, the length that
+    matters, still cancels too much in float32 and is worked on in float64. ``snap`` sets to zero what rounding cannot
+    tell from zero, for kernels that take a square root of the result.
     """
     centre = X.mean(axis=0)
-    X = X - centre
-    Y = Y - centre
-    sums = np.einsum("ij,ij->i", X, X)[:, np.newaxis] + np.einsum("ij,ij->i", Y, Y)
-    X *= -2
-    squared = X @ Y.T
+    rows = X - centre
+    norms = np.einsum("ij,ij->i", rows, rows)
+    if X.dtype == np.float32 and _rounding(norms, X.shape[1]) > _BLURRED * scale * scale:
+        return squared_distances(X.astype(np.float64), Y.astype(np.float64), snap=snap).astype(np.float32)
+    columns = Y - centre
+    sums = norms[:, np.newaxis] + np.einsum("ij,ij->i", columns, columns)
+    rows *= -2
+    squared: FloatArray = rows @ columns.T
     squared += sums
     if snap:
         sums *= 4 * (X.shape[1] + 2) * np.finfo(squared.dtype).eps
@@ -109,6 +118,11 @@ def squared_distances(X: FloatArray, Y: FloatArray, *, snap: bool = False) -> Fl
     else:
         np.maximum(squared, 0, out=squared)
     return squared
+
+
+def _rounding(norms: FloatArray, n_terms: int) -> float:
+    """Rounding of a squared distance between near points of these squared norms, each a sum of ``n_terms``."""
+    return math.sqrt(n_terms) * float(np.finfo(norms.dtype).eps) * float(norms.max(initial=0.0))
 
 
 @dataclass(frozen=True)

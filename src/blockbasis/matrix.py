@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import cached_property
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from blockbasis.kernels import Kernel, RadialKernel
 
 #: Points per call when only k(x, x) of a user's function is wanted: few wasted pairs against few calls.
 _DIAGONAL_CHUNK = 16
+#: Entries of a matrix that is worked through tile by tile.
+_TILE_ENTRIES = 2**23
 
 
 class Counter:
@@ -54,6 +57,8 @@ class KernelMatrix:
         self.symmetric = columns is None
         self._counter = Counter() if counter is None else counter
         self._transposed = False
+        self._diagonals: dict[tuple[int, int], FloatArray] = {}
+        self._diagonal_lock = threading.Lock()
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -77,6 +82,16 @@ class KernelMatrix:
         other._transposed = not self._transposed
         return other
 
+    @cached_property
+    def double(self) -> KernelMatrix:
+        """The same matrix in float64, sharing the count: for work that amplifies rounding."""
+        if self.dtype == np.float64:
+            return self
+        columns = None if self.symmetric else self.columns.astype(np.float64)
+        other = KernelMatrix(self.kernel, self.rows.astype(np.float64), columns, counter=self._counter)
+        other._transposed = self._transposed
+        return other
+
     def block(self, rows: Index, columns: Index) -> FloatArray:
         """Entries of the given rows and columns (slices or index arrays)."""
         X, Y = self.rows[rows], self.columns[columns]
@@ -88,11 +103,20 @@ class KernelMatrix:
         return values
 
     def diagonal(self, rows: slice) -> FloatArray:
-        """k(x, x) of the given points of a symmetric matrix."""
+        """k(x, x) of the given points of a symmetric matrix, evaluated once for each range; read-only."""
         if isinstance(self.kernel, RadialKernel):
             return np.ones(rows.stop - rows.start, dtype=self.dtype)
+        key = rows.start, rows.stop
+        with self._diagonal_lock:  # held while evaluating: two threads that ask at once cost one evaluation
+            if key not in self._diagonals:
+                self._diagonals[key] = self._evaluated_diagonal(rows)
+            return self._diagonals[key]
+
+    def _evaluated_diagonal(self, rows: slice) -> FloatArray:
         chunks = [slice(a, min(a + _DIAGONAL_CHUNK, rows.stop)) for a in range(rows.start, rows.stop, _DIAGONAL_CHUNK)]
-        return np.concatenate([np.diagonal(self.block(chunk, chunk)) for chunk in chunks])
+        values = np.concatenate([np.diagonal(self.block(chunk, chunk)) for chunk in chunks])
+        values.setflags(write=False)
+        return values
 
 
 def coincidences(rows: Index, columns: Index) -> tuple[IntArray, IntArray]:
@@ -108,3 +132,9 @@ def coincidences(rows: Index, columns: Index) -> tuple[IntArray, IntArray]:
 def indices(index: Index) -> IntArray:
     """An index array from a slice with both ends, or from an index array."""
     return np.arange(index.start, index.stop) if isinstance(index, slice) else index
+
+
+def tiles(length: int, height: int) -> list[slice]:
+    """Ranges that cover ``length`` columns, few enough that a tile of ``height`` rows stays small."""
+    step = max(1, _TILE_ENTRIES // max(height, 1))
+    return [slice(start, min(start + step, length)) for start in range(0, length, step)]

@@ -185,8 +185,8 @@ class BlockBasis(_Product):
                 "This factorization was made with a kernel callable, which a file cannot hold. Give it again: "
                 "blockbasis.load(path, kernel=function)."
             )
-        X = check_points(X_new, name="X_new", caller="extend", n_features=self.partition.centers.shape[1])
-        X = X.astype(self.dtype, copy=False)
+        n_features = self.partition.centers.shape[1]
+        X = check_points(X_new, name="X_new", caller="extend", n_features=n_features, dtype=self.dtype)
         rows = self.partition.regroup(X)
         ordered = X[rows.order]
         blocks = tuple(

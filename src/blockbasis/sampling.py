@@ -13,7 +13,7 @@ import numpy as np
 from scipy import linalg
 
 from blockbasis._typing import FloatArray, IntArray
-from blockbasis.matrix import KernelMatrix
+from blockbasis.matrix import KernelMatrix, tiles
 from blockbasis.partition import Partition
 
 #: Columns drawn per unit of rank: by energy, and by the methods that follow the paper's Nyström setting of 2r.
@@ -31,7 +31,6 @@ SAMPLING_ITERATIONS = 2
 _PIVOT_TOLERANCE = 1e-12
 
 _LEVERAGE_OVERSAMPLING = 10
-_TILE_ENTRIES = 2**23
 
 
 @dataclass(frozen=True)
@@ -233,12 +232,6 @@ def pool_of_cluster(matrix: KernelMatrix, cluster: slice, rank: int, rng: np.ran
 
 
 # --- helpers ---------------------------------------------------------------------------------------------------------
-
-
-def tiles(length: int, height: int) -> list[slice]:
-    """Ranges that cover ``length`` columns, few enough that a tile of ``height`` rows stays small."""
-    step = max(1, _TILE_ENTRIES // max(height, 1))
-    return [slice(start, min(start + step, length)) for start in range(0, length, step)]
 
 
 def _at_most(limit: int, cluster: slice) -> int:

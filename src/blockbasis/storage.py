@@ -23,7 +23,7 @@ from blockbasis.accuracy import ErrorEstimate
 from blockbasis.basis import BlockDiagonal, Extension
 from blockbasis.inner import Cutoff, InnerMatrix
 from blockbasis.kernels import RADIAL_KERNELS, Kernel, RadialKernel, as_kernel, kernel_parameters
-from blockbasis.operator import BlockBasis, Entries
+from blockbasis.operator import BlockBasis, CrossBlockBasis, Entries
 from blockbasis.partition import Partition
 
 FORMAT = "blockbasis"
@@ -35,7 +35,7 @@ class StorageError(ValueError):
     """A file that cannot be read as a factorization."""
 
 
-def save(A: BlockBasis, path: str | os.PathLike[str]) -> None:
+def save(A: BlockBasis | CrossBlockBasis, path: str | os.PathLike[str]) -> None:
     """Write a factorization to one file.
 
     The file appears at ``path`` in one step: a crash leaves whatever was there before. A kernel that is a user's own
@@ -43,7 +43,7 @@ def save(A: BlockBasis, path: str | os.PathLike[str]) -> None:
 
     Parameters
     ----------
-    A : BlockBasis
+    A : BlockBasis or CrossBlockBasis
     path : str or path-like
 
     Examples
@@ -60,8 +60,10 @@ def save(A: BlockBasis, path: str | os.PathLike[str]) -> None:
     >>> bool((A.todense() == B.todense()).all())
     True
     """
-    if not isinstance(A, BlockBasis):
-        raise TypeError(f"The 'A' parameter of save must be a BlockBasis. Got {type(A).__name__} instead.")
+    if not isinstance(A, (BlockBasis, CrossBlockBasis)):
+        raise TypeError(
+            f"The 'A' parameter of save must be a BlockBasis or a CrossBlockBasis. Got {type(A).__name__} instead."
+        )
     meta, arrays = _describe(A)
     meta["digest"] = _digest(meta, arrays)
     target = Path(path)
@@ -78,18 +80,20 @@ def save(A: BlockBasis, path: str | os.PathLike[str]) -> None:
         raise
 
 
-def load(path: str | os.PathLike[str], *, kernel: Any = None) -> BlockBasis:
+def load(path: str | os.PathLike[str], *, kernel: Any = None) -> BlockBasis | CrossBlockBasis:
     """Read a factorization that `save` wrote.
 
     Parameters
     ----------
     path : str or path-like
     kernel : Kernel or callable, default=None
-        The user's own function, when the factorization was made with one and is to be extended.
+        The user's own function, when the factorization was made with one and is to be extended; refused for a file
+        that needs none.
 
     Returns
     -------
-    BlockBasis
+    BlockBasis or CrossBlockBasis
+        As it was saved.
 
     Raises
     ------
@@ -147,26 +151,31 @@ def _digest(meta: dict[str, Any], arrays: dict[str, FloatArray]) -> str:
 # --- what a factorization is made of ---------------------------------------------------------------------------------
 
 
-def _describe(A: BlockBasis) -> tuple[dict[str, Any], dict[str, FloatArray]]:
-    partition, inner = A.partition, A.inner
-    arrays: dict[str, FloatArray] = {f"partition.{f.name}": getattr(partition, f.name) for f in fields(partition)}
-    arrays["inner.offsets"] = inner.row_offsets
-    for i in range(A.n_clusters):
-        arrays[f"basis.{i}"] = A.bases[i]
-        arrays[f"inner.kept.{i}"] = inner.kept[i]
-        arrays[f"inner.panel.{i}"] = inner.panels[i]
-        arrays[f"extension.points.{i}"] = A.extensions[i].points
-        arrays[f"extension.coefficients.{i}"] = A.extensions[i].coefficients
+def _describe(A: BlockBasis | CrossBlockBasis) -> tuple[dict[str, Any], dict[str, FloatArray]]:
+    meta, arrays = _describe_symmetric(A) if isinstance(A, BlockBasis) else _describe_cross(A)
+    common = {"format": FORMAT, "version": VERSION, "kind": type(A).__name__, "arrays": list(arrays)}
+    return {**common, **meta}, arrays
+
+
+def _restore(meta: dict[str, Any], arrays: dict[str, FloatArray], kernel: Any) -> BlockBasis | CrossBlockBasis:
+    if meta["kind"] == BlockBasis.__name__:
+        return _restore_symmetric(meta, arrays, kernel)
+    if kernel is not None:
+        raise ValueError(_useless_kernel("a CrossBlockBasis, which evaluates no kernel", kernel))
+    return _restore_cross(meta, arrays)
+
+
+def _describe_symmetric(A: BlockBasis) -> tuple[dict[str, Any], dict[str, FloatArray]]:
+    arrays = {**_basis_arrays(A.basis), **_inner_arrays(A.inner)}
+    for i, extension in enumerate(A.extensions):
+        arrays[f"extension.points.{i}"] = extension.points
+        arrays[f"extension.coefficients.{i}"] = extension.coefficients
     if A.diagonal_part is not None:
         arrays["diagonal"] = A.diagonal_part
     kernel = None
     if isinstance(A.kernel, RadialKernel) and RADIAL_KERNELS.get(type(A.kernel).__name__) is type(A.kernel):
         kernel = {"name": type(A.kernel).__name__, "parameters": kernel_parameters(A.kernel)}
     meta = {
-        "format": FORMAT,
-        "version": VERSION,
-        "arrays": list(arrays),
-        "n_clusters": A.n_clusters,
         "kernel": kernel,
         "entries": asdict(A.entries),
         "cutoff": None if A.cutoff is None else asdict(A.cutoff),
@@ -175,25 +184,16 @@ def _describe(A: BlockBasis) -> tuple[dict[str, Any], dict[str, FloatArray]]:
     return meta, arrays
 
 
-def _restore(meta: dict[str, Any], arrays: dict[str, FloatArray], kernel: Any) -> BlockBasis:
-    clusters = range(meta["n_clusters"])
-    partition = Partition(*(arrays[f"partition.{f.name}"] for f in fields(Partition)))
-    for f in fields(Partition):
-        getattr(partition, f.name).setflags(write=False)
-    offsets = arrays["inner.offsets"]
+def _restore_symmetric(meta: dict[str, Any], arrays: dict[str, FloatArray], kernel: Any) -> BlockBasis:
+    basis = _restore_basis(arrays)
     return BlockBasis(
         kernel=_restore_kernel(meta["kernel"], kernel),
-        basis=BlockDiagonal(partition, tuple(arrays[f"basis.{i}"] for i in clusters)),
-        inner=InnerMatrix(
-            offsets,
-            offsets,
-            tuple(arrays[f"inner.kept.{i}"] for i in clusters),
-            tuple(arrays[f"inner.panel.{i}"] for i in clusters),
-            symmetric=True,
-        ),
+        basis=basis,
+        inner=_restore_inner(arrays, len(basis.blocks), symmetric=True),
         diagonal_part=arrays.get("diagonal"),
         extensions=tuple(
-            Extension(arrays[f"extension.points.{i}"], arrays[f"extension.coefficients.{i}"]) for i in clusters
+            Extension(arrays[f"extension.points.{i}"], arrays[f"extension.coefficients.{i}"])
+            for i in range(len(basis.blocks))
         ),
         entries=Entries(**meta["entries"]),
         cutoff=None if meta["cutoff"] is None else Cutoff(**meta["cutoff"]),
@@ -201,7 +201,62 @@ def _restore(meta: dict[str, Any], arrays: dict[str, FloatArray], kernel: Any) -
     )
 
 
+def _describe_cross(B: CrossBlockBasis) -> tuple[dict[str, Any], dict[str, FloatArray]]:
+    bases = {**_basis_arrays(B.row_basis, "rows."), **_basis_arrays(B.column_basis, "columns.")}
+    meta = {"symmetric": B.inner.symmetric, "entries": None if B.entries is None else asdict(B.entries)}
+    return meta, {**bases, **_inner_arrays(B.inner)}
+
+
+def _restore_cross(meta: dict[str, Any], arrays: dict[str, FloatArray]) -> CrossBlockBasis:
+    rows, columns = _restore_basis(arrays, "rows."), _restore_basis(arrays, "columns.")
+    inner = _restore_inner(arrays, len(rows.blocks), symmetric=meta["symmetric"])
+    return CrossBlockBasis(rows, inner, columns, None if meta["entries"] is None else Entries(**meta["entries"]))
+
+
+def _basis_arrays(basis: BlockDiagonal, prefix: str = "") -> dict[str, FloatArray]:
+    partition = {f"{prefix}partition.{f.name}": getattr(basis.partition, f.name) for f in fields(Partition)}
+    return {**partition, **{f"{prefix}basis.{i}": block for i, block in enumerate(basis.blocks)}}
+
+
+def _restore_basis(arrays: dict[str, FloatArray], prefix: str = "") -> BlockDiagonal:
+    partition = Partition(*(arrays[f"{prefix}partition.{f.name}"] for f in fields(Partition)))
+    for f in fields(Partition):
+        getattr(partition, f.name).setflags(write=False)
+    return BlockDiagonal(partition, tuple(arrays[f"{prefix}basis.{i}"] for i in range(partition.n_clusters)))
+
+
+def _inner_arrays(inner: InnerMatrix) -> dict[str, FloatArray]:
+    arrays: dict[str, FloatArray] = {
+        "inner.row_offsets": inner.row_offsets,
+        "inner.column_offsets": inner.column_offsets,
+    }
+    for i, (kept, panel) in enumerate(zip(inner.kept, inner.panels, strict=True)):
+        arrays[f"inner.kept.{i}"] = kept
+        arrays[f"inner.panel.{i}"] = panel
+    return arrays
+
+
+def _restore_inner(arrays: dict[str, FloatArray], n_rows: int, *, symmetric: bool) -> InnerMatrix:
+    return InnerMatrix(
+        arrays["inner.row_offsets"],
+        arrays["inner.column_offsets"],
+        tuple(arrays[f"inner.kept.{i}"] for i in range(n_rows)),
+        tuple(arrays[f"inner.panel.{i}"] for i in range(n_rows)),
+        symmetric=symmetric,
+    )
+
+
 def _restore_kernel(saved: dict[str, Any] | None, given: Any) -> Kernel | None:
-    if saved is not None:
-        return RADIAL_KERNELS[saved["name"]](**saved["parameters"])
-    return None if given is None else as_kernel(given, caller="load")
+    if saved is None:
+        return None if given is None else as_kernel(given, caller="load")
+    kernel = RADIAL_KERNELS[saved["name"]](**saved["parameters"])
+    if given is not None:
+        raise ValueError(_useless_kernel(f"a factorization with its kernel, {kernel}", given))
+    return kernel
+
+
+def _useless_kernel(holds: str, given: Any) -> str:
+    return (
+        "The 'kernel' parameter of load must be left out, except for a factorization of a user's own function: this "
+        f"file holds {holds}. Got {given!r} instead."
+    )
