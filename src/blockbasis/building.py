@@ -19,7 +19,7 @@ from blockbasis.inner import Cutoff, InnerMatrix, Known, nearest_semidefinite
 from blockbasis.matrix import KernelMatrix
 from blockbasis.operator import BlockBasis
 from blockbasis.partition import Partition
-from blockbasis.ranks import worthwhile
+from blockbasis.ranks import Market, worthwhile
 from blockbasis.tuning import Plan, with_reserve
 from blockbasis.verification import (
     CheckRows,
@@ -37,6 +37,8 @@ _DEVIATIONS = 2.5
 #: A cluster that holds more than its share of the error is raised by this much.
 _RAISE = 1.4
 _RAISE_MORE = 4
+#: Where the spectra end before the error is low enough, the price falls to this part.
+_CHEAPER = 0.1
 
 
 @dataclass(frozen=True)
@@ -106,11 +108,20 @@ def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: in
             market = market_of(draft.bases, dense, diagonal=method.diagonal)
             ranks = smallest_within(market, checks, draft.bases, dense, allowed, _DEVIATIONS)
             break
-        price *= min(0.5, allowed / max(measured.upper(_DEVIATIONS), 1e-300))
-        total = float(draft.ranks.sum())
+        price, total = _lower_price(draft, price, measured.upper(_DEVIATIONS), allowed), float(draft.ranks.sum())
         todo = _where_the_error_sits(measured, allowed, draft.ranks, partition)
-        guesses = np.maximum((_RAISE * draft.ranks).astype(np.intp) + _RAISE_MORE, draft.ranks + 1)
+        guesses = (_RAISE * draft.ranks).astype(np.intp) + _RAISE_MORE
     return _finished(matrix, partition, method, draft, ranks, checks, dense, tally)
+
+
+def _lower_price(draft: _Draft, price: float, upper: float, allowed: float) -> float:
+    """The price at which the error now measured would come down to what is allowed, by the spectra of all clusters."""
+    sizes = np.array([basis.vectors.shape[0] for basis in draft.bases])
+    spectra = [basis.spectrum for basis in draft.bases if basis.spectrum is not None]
+    market = Market(int(sizes.sum()), sizes, np.ones(len(sizes)), spectra, diagonal=True)
+    target = allowed * min(1.0, market.error(draft.ranks) / upper)
+    found = market.price_within(lambda ranks: market.error(ranks) <= target)
+    return price * _CHEAPER if found is None else min(found, price / 2)
 
 
 def _where_the_error_sits(measured: Measured, allowed: float, ranks: IntArray, partition: Partition) -> list[int]:

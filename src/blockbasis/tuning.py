@@ -24,8 +24,10 @@ from blockbasis.partition import Partition
 from blockbasis.ranks import Market, residual
 from blockbasis.sampling import energy_sampling
 
-#: The pilot looks at clusters that hold this many points, and draws fewer columns for them.
+#: The pilot looks at clusters that hold this many points, and draws fewer columns for them; once more at more points
+#: when the number of clusters is known, since a few clusters may hold most of the error.
 _PILOT_POINTS = 3_000
+_LAST_PILOT_POINTS = 8_000
 _PILOT_COLUMNS_PER_RANK = 20
 #: Before it, a glance at fewer points finds what ranks to look for.
 _GLANCE_POINTS = 600
@@ -33,8 +35,8 @@ _GLANCE_RANK = 32
 #: What is built over the planned ranks, so that the check can choose.
 _OVERBUILD = 1.25
 _OVERBUILD_MORE = 4
-#: A basis takes so many times its pilot: twice the columns, more vectors, and their extension.
-_BASIS_PER_PILOT = 2.5
+#: A basis takes so many times its pilot: twice the columns, and their extension.
+_BASIS_PER_PILOT = 1.5
 #: When compression does not pay, the tolerance is named that a quarter of the dense matrix would hold.
 _WORTHWHILE = 4
 #: So few floats are not worth a warning.
@@ -191,6 +193,8 @@ def make_plan(
         return seen[k]
 
     best = look(n_clusters) if n_clusters is not None else _search(look, job.X.shape[0], job.goal)
+    if len(best.chosen) < best.partition.n_clusters:
+        best = _pilot(job, best.partition, _next_rank(best), _LAST_PILOT_POINTS, rng)
     return _plan_of(job, best)
 
 
@@ -312,8 +316,10 @@ def _some_clusters(partition: Partition, points: int, rng: np.random.Generator) 
     the k-th of equal steps through all points falls into the cluster drawn.
     """
     n, sizes = partition.n_points, partition.sizes
+    if points >= n:
+        return np.arange(partition.n_clusters), np.ones(partition.n_clusters)
     largest = np.sort(sizes)[::-1]
-    count = max(1, int(np.searchsorted(np.cumsum(largest), min(points, n))) + 1)
+    count = max(1, int(np.searchsorted(np.cumsum(largest), points)) + 1)
     steps = (np.arange(count) + rng.random()) * n / count
     order = rng.permutation(partition.n_clusters)
     hit = order[np.searchsorted(np.cumsum(sizes[order]), steps, side="right")]

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import blockbasis as bb
+from blockbasis.datasets import unit_cube_mixture
+
+
+@pytest.fixture(scope="module")
+def cloud():
+    return unit_cube_mixture(1000, 3, rng=0)
+
+
+@pytest.mark.filterwarnings("ignore::blockbasis.PerformanceWarning")  # the smallest bandwidth is not worth it
+@pytest.mark.parametrize("h", [0.05, 0.3, 2.0])
+@pytest.mark.parametrize("tol", [1e-1, 1e-2, 1e-3])
+def test_a_tolerance_is_met_and_known(cloud, h, tol):
+    kernel = bb.Gaussian(h)
+    for seed in range(2):
+        A = bb.factorize(cloud, kernel, tol=tol, rng=seed)
+        truth = bb.relative_error(A, cloud, kernel).value
+        assert truth <= tol
+        assert A.error_estimate.exact  # few points: every row was looked at
+        assert A.error_estimate.value == pytest.approx(truth, rel=1e-3)
+
+
+def test_a_tolerance_is_met_from_some_rows():
+    kernel, deviations = bb.Gaussian(0.3), []
+    for seed in range(5):
+        X = unit_cube_mixture(2500, 3, rng=seed)
+        A = bb.factorize(X, kernel, tol=0.05, rng=seed)
+        truth = bb.relative_error(A, X, kernel).value
+        assert truth <= 0.05
+        assert not A.error_estimate.exact
+        deviations.append(abs(A.error_estimate.value / truth - 1))
+    assert max(deviations) <= 0.2
+
+
+@pytest.mark.parametrize("kernel", [bb.Laplacian(1.0), bb.Matern(0.5, 2.5), bb.Cauchy(0.3)], ids=repr)
+def test_a_tolerance_is_met_for_other_kernels(cloud, kernel):
+    A = bb.factorize(cloud, kernel, tol=0.05, rng=0)
+    assert bb.relative_error(A, cloud, kernel).value <= 0.05
+
+
+def test_a_smaller_tolerance_takes_more_memory(cloud):
+    stored = [bb.factorize(cloud, bb.Gaussian(0.5), tol=tol, rng=0).stored for tol in (0.1, 0.01, 0.001)]
+    assert stored[0] < stored[1] < stored[2]
+
+
+def test_the_default_is_a_tolerance(cloud):
+    A = bb.factorize(cloud, bb.Gaussian(1.0), rng=0)
+    assert bb.relative_error(A, cloud, bb.Gaussian(1.0)).value <= 1e-3
+
+
+@pytest.mark.parametrize("floats_per_point", [4, 10, 40])
+def test_a_budget_is_kept_and_nearly_used(cloud, floats_per_point):
+    budget = floats_per_point * len(cloud)
+    A = bb.factorize(cloud, bb.Gaussian(0.2), memory=budget, rng=0)
+    assert 0.9 * budget <= A.stored <= budget
+    assert A.error_estimate.value == pytest.approx(bb.relative_error(A, cloud, bb.Gaussian(0.2)).value, rel=0.2)
+
+
+def test_a_budget_in_bytes(cloud):
+    A = bb.factorize(cloud, bb.Gaussian(0.3), memory="0.24 MB", rng=0)
+    assert 20_000 < A.stored <= 30_000
+    narrow = bb.factorize(cloud.astype(np.float32), bb.Gaussian(0.3), memory="240KB", rng=0)
+    assert 40_000 < narrow.stored <= 60_000
+
+
+def test_more_memory_less_error(cloud):
+    kernel = bb.Gaussian(0.2)
+    errors = [
+        bb.relative_error(bb.factorize(cloud, kernel, memory=m * len(cloud), rng=0), cloud, kernel).value
+        for m in (5, 15, 45)
+    ]
+    assert errors[0] > errors[1] > errors[2]
+
+
+def test_clusters_may_be_given(cloud):
+    A = bb.factorize(cloud, bb.Gaussian(0.5), tol=0.01, n_clusters=7, rng=0)
+    assert A.n_clusters == 7
+    labels = np.arange(len(cloud)) % 3
+    B = bb.factorize(cloud, bb.Gaussian(0.5), tol=0.01, partition=labels, rng=0)
+    np.testing.assert_array_equal(B.partition.labels, labels)
+    for operator in (A, B):
+        assert bb.relative_error(operator, cloud, bb.Gaussian(0.5)).value <= 0.01
+
+
+def test_a_skeleton_basis_keeps_a_tolerance_too(cloud):
+    A = bb.factorize(cloud, bb.Gaussian(0.5), tol=0.02, basis="skeleton", rng=0)
+    assert bb.relative_error(A, cloud, bb.Gaussian(0.5)).value <= 0.02
+
+
+def test_the_same_for_any_number_of_threads(cloud):
+    first, second = (bb.factorize(cloud, bb.Gaussian(0.3), tol=0.05, rng=3, n_jobs=jobs) for jobs in (1, 3))
+    np.testing.assert_array_equal(first.todense(), second.todense())
+
+
+def test_few_points():
+    for n in (1, 2, 5, 30):
+        X = unit_cube_mixture(n, 2, rng=0)
+        A = bb.factorize(X, bb.Gaussian(0.3), tol=1e-3, rng=0)
+        assert bb.relative_error(A, X, bb.Gaussian(0.3)).value <= 1e-3
+
+
+def test_all_points_equal():
+    X = np.ones((50, 2))
+    np.testing.assert_allclose(bb.factorize(X, bb.Gaussian(1.0), rng=0).todense(), 1.0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        ({"tol": 0.0}, ["'tol'", "between 0 and 1", "0.0"]),
+        ({"tol": 1.0}, ["'tol'", "between 0 and 1", "1.0"]),
+        ({"tol": -1e-3}, ["'tol'", "-0.001"]),
+        ({"tol": float("nan")}, ["'tol'", "nan"]),
+        ({"tol": "small"}, ["'tol'", "'small'"]),
+        ({"memory": 0}, ["'memory'", "0"]),
+        ({"memory": 100}, ["'memory'", "3 floats for each of the 1000 points", "100"]),
+        ({"memory": "much"}, ["'memory'", "512MB", "'much'"]),
+        ({"memory": "5 parsecs"}, ["'memory'", "512MB", "'5 parsecs'"]),
+        ({"memory": 1e6}, ["'memory'", "1000000.0"]),
+        ({"tol": 0.1, "memory": 10**5}, ["one of 'tol', 'memory' and 'rank'", "Got 'tol' and 'memory' together"]),
+        ({"tol": 0.1, "rank": 3}, ["Got 'tol' and 'rank' together"]),
+        ({"memory": 10**5, "rank": 3}, ["Got 'memory' and 'rank' together"]),
+        ({"tol": 0.1, "algorithm": "paper"}, ["'rank'", "algorithm='paper'"]),
+        ({"memory": 10**5, "sampling": "uniform"}, ["'rank'", "sampling='uniform'"]),
+    ],
+    ids=str,
+)
+def test_bad_goals(cloud, arguments, parts):
+    with pytest.raises((ValueError, TypeError)) as caught:
+        bb.factorize(cloud, bb.Gaussian(1.0), **arguments)
+    for part in parts:
+        assert part in str(caught.value)
