@@ -15,6 +15,11 @@ from blockbasis.kernels import RationalQuadratic as RationalQuadratic
 from blockbasis.operator import BlockBasis as BlockBasis
 from blockbasis.operator import CrossBlockBasis as CrossBlockBasis
 from blockbasis.partition import Partition as Partition
+from blockbasis.spectrum import SpectralEstimate as SpectralEstimate
+from blockbasis.spectrum import leverage_scores as leverage_scores
+from blockbasis.spectrum import numerical_rank as numerical_rank
+from blockbasis.spectrum import spectral_norm as spectral_norm
+from blockbasis.spectrum import stable_rank as stable_rank
 from blockbasis.storage import StorageError as StorageError
 from blockbasis.storage import load as load
 from blockbasis.storage import save as save
