@@ -12,6 +12,9 @@ from blockbasis.kernels import InverseMultiquadric as InverseMultiquadric
 from blockbasis.kernels import Laplacian as Laplacian
 from blockbasis.kernels import Matern as Matern
 from blockbasis.kernels import RationalQuadratic as RationalQuadratic
+from blockbasis.measures import SpectralApproximation as SpectralApproximation
+from blockbasis.measures import spectral_approximation as spectral_approximation
+from blockbasis.measures import spectral_error as spectral_error
 from blockbasis.operator import BlockBasis as BlockBasis
 from blockbasis.operator import CrossBlockBasis as CrossBlockBasis
 from blockbasis.partition import Partition as Partition
