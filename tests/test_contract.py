@@ -214,6 +214,11 @@ def test_diagonal_is_that_of_the_dense_matrix(S):
     assert S.diagonal().shape == (S.shape[0],)
 
 
+def test_frobenius_norm_is_that_of_the_dense_matrix(S):
+    dense = S.todense().astype(np.float64)
+    assert S.frobenius_norm() == pytest.approx(np.linalg.norm(dense), rel=tolerance(S))
+
+
 def test_is_u_c_ut_plus_d(S):
     """The factors, multiplied out by hand, are the operator."""
     U = np.zeros((S.shape[0], S.ranks.sum()))

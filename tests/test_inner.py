@@ -66,6 +66,7 @@ def test_symmetric_products_are_dense_ones(chosen, width):
     C, dense = symmetric_case(chosen)
     W = np.random.default_rng(1).normal(size=(12, width))
     np.testing.assert_array_equal(C.todense(), dense)
+    assert C.energy == pytest.approx(np.linalg.norm(dense) ** 2)
     np.testing.assert_allclose(C @ W, dense @ W, atol=1e-13)
     np.testing.assert_allclose(C.transpose_matmul(W), dense @ W, atol=1e-13)
 
@@ -76,6 +77,7 @@ def test_cross_products_are_dense_ones(kept, width):
     W, V = np.random.default_rng(1).normal(size=(6, width)), np.random.default_rng(2).normal(size=(12, width))
     assert C.shape == (12, 6)
     np.testing.assert_array_equal(C.todense(), dense)
+    assert C.energy == pytest.approx(np.linalg.norm(dense) ** 2)
     np.testing.assert_allclose(C @ W, dense @ W, atol=1e-13)
     np.testing.assert_allclose(C.transpose_matmul(V), dense.T @ V, atol=1e-13)
     assert C.density == sum(len(row) for row in kept) / 15

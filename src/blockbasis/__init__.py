@@ -3,6 +3,7 @@
 from blockbasis.accuracy import ErrorEstimate as ErrorEstimate
 from blockbasis.accuracy import dot_test as dot_test
 from blockbasis.accuracy import relative_error as relative_error
+from blockbasis.exact import ExactKernel as ExactKernel
 from blockbasis.exceptions import PerformanceWarning as PerformanceWarning
 from blockbasis.factorize import factorize as factorize
 from blockbasis.factorize import factorize_cross as factorize_cross
@@ -13,10 +14,18 @@ from blockbasis.kernels import InverseMultiquadric as InverseMultiquadric
 from blockbasis.kernels import Laplacian as Laplacian
 from blockbasis.kernels import Matern as Matern
 from blockbasis.kernels import RationalQuadratic as RationalQuadratic
+from blockbasis.measures import SpectralApproximation as SpectralApproximation
+from blockbasis.measures import spectral_approximation as spectral_approximation
+from blockbasis.measures import spectral_error as spectral_error
 from blockbasis.operator import BlockBasis as BlockBasis
 from blockbasis.operator import CrossBlockBasis as CrossBlockBasis
 from blockbasis.partition import Partition as Partition
 from blockbasis.progress import ProgressEvent as ProgressEvent
+from blockbasis.spectrum import SpectralEstimate as SpectralEstimate
+from blockbasis.spectrum import leverage_scores as leverage_scores
+from blockbasis.spectrum import numerical_rank as numerical_rank
+from blockbasis.spectrum import spectral_norm as spectral_norm
+from blockbasis.spectrum import stable_rank as stable_rank
 from blockbasis.storage import StorageError as StorageError
 from blockbasis.storage import load as load
 from blockbasis.storage import save as save

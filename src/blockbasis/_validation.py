@@ -218,6 +218,32 @@ def check_rng(rng: Seed, *, name: str, caller: str) -> np.random.Generator:
     return np.random.default_rng(check_integer(rng, name=name, caller=caller, low=0))
 
 
+def check_shape(A: Any, shape: tuple[int, int], *, name: str, caller: str) -> None:
+    """An operator of the shape given."""
+    if getattr(A, "shape", None) != shape:
+        raise ValueError(
+            f"The '{name}' parameter of {caller} must be of shape {shape}. "
+            f"Got {getattr(A, 'shape', type(A).__name__)} instead."
+        )
+
+
+def check_symmetric(A: Any, rng: np.random.Generator, *, name: str, caller: str) -> int:
+    """Order of a symmetric operator, tried on two random vectors unless it says that it is its own transpose."""
+    shape: tuple[int, ...] = getattr(A, "shape", ())
+    if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
+        raise ValueError(_message(name, caller, "a square operator with a shape", shape or type(A).__name__))
+    if getattr(A, "T", None) is A:
+        return int(shape[0])
+    V = rng.standard_normal((shape[0], 2))
+    images = np.asarray(A @ V)
+    products = V.T @ images
+    scale = float(np.linalg.norm(V) * np.linalg.norm(images))
+    if abs(products[0, 1] - products[1, 0]) > math.sqrt(np.finfo(images.dtype).eps) * scale:
+        got = f"products that differ by {abs(products[0, 1] - products[1, 0]) / scale:.2g} of their size"
+        raise ValueError(f"The '{name}' parameter of {caller} must be symmetric. Got {got} instead.")
+    return int(shape[0])
+
+
 _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from blockbasis._typing import IntArray, Seed
-from blockbasis._validation import check_integer, check_points, check_rng
+from blockbasis._typing import FloatArray, IntArray, Seed
+from blockbasis._validation import check_integer, check_points, check_rng, check_shape
 from blockbasis.kernels import as_kernel
 from blockbasis.matrix import KernelMatrix, tiles
 
@@ -73,8 +73,7 @@ def relative_error(
     if not symmetric:
         Y = check_points(Y, name="Y", caller=caller, n_features=X.shape[1], dtype=np.float64)
     n = X.shape[0] if symmetric else Y.shape[0]
-    if A.shape != (n, X.shape[0]):
-        raise ValueError(f"The 'A' parameter of {caller} must be of shape {(n, X.shape[0])}. Got {A.shape} instead.")
+    check_shape(A, (n, X.shape[0]), name="A", caller=caller)
     if n_rows is None:
         rows = np.arange(n)
     else:
@@ -90,13 +89,18 @@ def row_energies(transpose: Any, matrix: KernelMatrix, rows: IntArray) -> tuple[
     errors, norms = np.empty(len(rows)), np.empty(len(rows))
     for tile in tiles(len(rows), matrix.shape[1]):
         picked = rows[tile]
-        unit = np.zeros((matrix.shape[0], len(picked)))
-        unit[picked, np.arange(len(picked))] = 1
         exact = matrix.block(picked, slice(0, matrix.shape[1]))
         norms[tile] = np.einsum("ij,ij->i", exact, exact)
-        exact -= (transpose @ unit).T
+        exact -= (transpose @ unit_columns(matrix.shape[0], picked)).T
         errors[tile] = np.einsum("ij,ij->i", exact, exact)
     return errors, norms
+
+
+def unit_columns(n: int, picked: IntArray) -> FloatArray:
+    """Columns of the identity: what a product with them returns is columns of the operator."""
+    unit = np.zeros((n, len(picked)))
+    unit[picked, np.arange(len(picked))] = 1
+    return unit
 
 
 def _ratio(errors: Any, norms: Any, population: int) -> ErrorEstimate:

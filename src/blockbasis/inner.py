@@ -69,6 +69,16 @@ class InnerMatrix:
         return (2 * kept - k) / k**2 if self.symmetric else kept / (k * (len(self.column_offsets) - 1))
 
     @property
+    def energy(self) -> float:
+        """Sum of the squared entries of C."""
+        energy = 0.0
+        for panel in self.panels:
+            squares = np.einsum("ij,ij->j", panel, panel, dtype=np.float64)
+            # A symmetric panel starts with the diagonal block; what follows it stands for two blocks.
+            energy += squares.sum() + (squares[panel.shape[0] :].sum() if self.symmetric else 0.0)
+        return float(energy)
+
+    @property
     def nbytes(self) -> int:
         return sum(panel.nbytes for panel in self.panels)
 

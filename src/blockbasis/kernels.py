@@ -125,6 +125,15 @@ def _rounding(norms: FloatArray, n_terms: int) -> float:
     return math.sqrt(n_terms) * float(np.finfo(norms.dtype).eps) * float(norms.max(initial=0.0))
 
 
+def _decayed(exponents: FloatArray) -> FloatArray:
+    """exp(-x), in place; zero where its square would be a denormal number, with which arithmetic is slow."""
+    vanished = exponents > -0.5 * math.log(np.finfo(exponents.dtype).tiny)
+    np.negative(exponents, out=exponents)
+    values = np.exp(exponents, out=exponents)
+    values[vanished] = 0
+    return values
+
+
 @dataclass(frozen=True)
 class Gaussian(RadialKernel):
     """exp(-|x - y|^2 / bandwidth^2).
@@ -140,9 +149,7 @@ class Gaussian(RadialKernel):
     """
 
     def profile(self, squared_distances: FloatArray) -> FloatArray:
-        scaled = self._divide(squared_distances, 2)
-        np.negative(scaled, out=scaled)
-        return np.exp(scaled, out=scaled)
+        return _decayed(self._divide(squared_distances, 2))
 
     @classmethod
     def from_gamma(cls, gamma: float) -> Gaussian:
@@ -172,9 +179,7 @@ class Laplacian(RadialKernel):
     """exp(-|x - y| / bandwidth), with the Euclidean norm (scikit-learn's ``laplacian_kernel`` has the 1-norm)."""
 
     def profile(self, squared_distances: FloatArray) -> FloatArray:
-        scaled = self._divide(np.sqrt(squared_distances, out=squared_distances), 1)
-        np.negative(scaled, out=scaled)
-        return np.exp(scaled, out=scaled)
+        return _decayed(self._divide(np.sqrt(squared_distances, out=squared_distances), 1))
 
     @classmethod
     def from_length_scale(cls, length_scale: float) -> Laplacian:

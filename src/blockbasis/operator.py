@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
@@ -41,7 +42,7 @@ class Entries:
         return self.bases + self.inner + self.planning
 
 
-class _Product(LinearOperator):
+class Product(LinearOperator):
     """SciPy's contract over one method: ``_apply(V)`` for real V of shape (columns, m) and of the operator's dtype."""
 
     @abstractmethod
@@ -63,7 +64,7 @@ class _Product(LinearOperator):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BlockBasis(_Product):
+class BlockBasis(Product):
     """K ~ U C Uᵀ + D: a kernel matrix in block basis form, as `blockbasis.factorize` returns it.
 
     A `scipy.sparse.linalg.LinearOperator`; every array in it is read-only.
@@ -155,6 +156,15 @@ class BlockBasis(_Product):
         values[self.partition.order] = held_diagonal(self.basis, self.inner)
         return values if self.diagonal_part is None else values + self.diagonal_part
 
+    def frobenius_norm(self) -> float:
+        """Root of the sum of all squared entries, from the factors: U is orthonormal."""
+        energy = self.inner.energy
+        if self.diagonal_part is not None:
+            D = self.diagonal_part.astype(np.float64)
+            # |U C Uᵀ + D|² = |C|² + 2 <diag(U C Uᵀ), D> + |D|²
+            energy += float(D @ (2 * self.diagonal() - D))
+        return math.sqrt(max(energy, 0.0))
+
     def extend(self, X_new: Any) -> CrossBlockBasis:
         """Operator for K(X_new, X), without touching the points factored.
 
@@ -213,7 +223,7 @@ def held_diagonal(basis: BlockDiagonal, inner: InnerMatrix) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CrossBlockBasis(_Product):
+class CrossBlockBasis(Product):
     """K(Y, X) ~ U C Vᵀ, as `blockbasis.factorize_cross` and `BlockBasis.extend` return it.
 
     Parameters
@@ -262,7 +272,7 @@ class CrossBlockBasis(_Product):
         return f"CrossBlockBasis({self.shape[0]} x {self.shape[1]}, U C Vᵀ, {self.stored} floats, {self.dtype})"
 
 
-class _Transposed(_Product):
+class _Transposed(Product):
     """(U C Vᵀ)ᵀ = V Cᵀ Uᵀ."""
 
     def __init__(self, original: CrossBlockBasis) -> None:
