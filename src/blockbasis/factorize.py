@@ -23,16 +23,14 @@ from blockbasis._validation import (
 from blockbasis.basis import BlockDiagonal
 from blockbasis.construction import ALGORITHMS, BASES, INNERS, SAMPLINGS, Method, assemble, make_bases, make_inner
 from blockbasis.inner import cross_inner
-from blockbasis.kernels import CallableKernel, as_kernel
-from blockbasis.matrix import Counter, KernelMatrix
+from blockbasis.kernels import as_kernel
+from blockbasis.matrix import Counter, KernelMatrix, check_function
 from blockbasis.operator import BlockBasis, CrossBlockBasis, Entries
-from blockbasis.partition import Partition, make_partition
+from blockbasis.partition import Partitioner, make_partition
+from blockbasis.selection import search
 from blockbasis.tuning import Goal, build_to_goal, default_clusters, make_plan
 
 DEFAULT_TOL = 1e-3
-
-#: Points on which a user's kernel function is asked whether it is symmetric.
-_SYMMETRY_SAMPLE = 64
 
 
 def factorize(
@@ -67,9 +65,11 @@ def factorize(
     tol : float, default=None
         Relative Frobenius error |K - A| / |K| to reach. The number of clusters and the ranks are chosen, the result is
         checked against exact rows that were not used to build it, enlarged until they show the tolerance met, and cut
-        to the ranks that need least memory.
+        to the ranks that need least memory. With ``algorithm="paper"`` the paper's rule chooses, from the diagonal
+        blocks, and nothing is checked: see `blockbasis.selection.select`.
     memory : int or str, default=None
-        Instead of ``tol``, a budget that ``stored`` never exceeds: floats, or a size such as "512MB".
+        Instead of ``tol``, a budget that ``stored`` never exceeds: floats, or a size such as "512MB". The paper has no
+        rule for it.
     n_clusters : int, default=None
         Clusters of points; None searches for the best number, or, when ``rank`` is given, takes sqrt(n) / 4.
         Fewer come back when the points have fewer distinct places.
@@ -140,33 +140,29 @@ def factorize(
     goal = _check_goal(tol, memory, rank, method, X, caller)
     if n_clusters is not None:
         n_clusters = check_integer(n_clusters, name="n_clusters", caller=caller, low=1, high=X.shape[0])
-    of_partition, of_bases, of_inner, of_plan = check_rng(rng, name="rng", caller=caller).spawn(4)
-
-    def clusters(k: int, stream: np.random.Generator) -> Partition:
-        parts = make_partition(X, k, partition, stream, caller=caller)
-        if n_clusters is not None and not isinstance(partition, str) and parts.n_clusters != n_clusters:
-            raise ValueError(
-                f"The 'n_clusters' parameter of {caller} must be that of the partition given, {parts.n_clusters}, or "
-                f"left out. Got {n_clusters} instead."
-            )
-        return parts
-
+    of_partition, of_bases, of_inner, of_plan, of_check = check_rng(rng, name="rng", caller=caller).spawn(5)
+    clusters = Partitioner(X, partition, n_clusters, caller)
+    counter = Counter()
     with single_threaded():
-        if goal is not None:
-            given = n_clusters if isinstance(partition, str) else 1
-            counter = Counter()
-            _check_function(KernelMatrix(kernel, X, counter=counter), method, of_partition)
-            plan = make_plan(X, kernel, goal, method, clusters, given, counter, of_plan, n_jobs)
+        must_be_semidefinite = goal is not None or not method.paper
+        check_function(KernelMatrix(kernel, X, counter=counter), of_check, semidefinite=must_be_semidefinite)
+        if goal is None:
+            parts = clusters(n_clusters or default_clusters(X.shape[0]), of_partition)
+            ranks = check_ranks(rank, parts.n_clusters, name="rank", caller=caller)
+        elif method.paper:
+            assert goal.tol is not None  # a budget was refused
+            selection = search(X, kernel, goal.tol, clusters, counter, of_plan, n_jobs)
+            parts, ranks = selection.partition, selection.ranks
+        else:
+            plan = make_plan(X, kernel, goal, method, clusters, clusters.given, counter, of_plan, n_jobs)
             matrix = KernelMatrix(kernel, X[plan.partition.order], counter=counter)
             return build_to_goal(matrix, plan, method, of_bases, n_jobs)
-        parts = clusters(n_clusters or default_clusters(X.shape[0]), of_partition)
-        ranks = check_ranks(rank, parts.n_clusters, name="rank", caller=caller)
-        matrix = KernelMatrix(kernel, X[parts.order])
-        _check_function(matrix, method, of_partition)
+        matrix = KernelMatrix(kernel, X[parts.order], counter=counter)
+        planning = matrix.entries
         bases = make_bases(matrix, parts, parts, ranks, method, of_bases, n_jobs)
-        for_bases = matrix.entries
+        before = matrix.entries
         C, cut = make_inner(matrix, parts, bases, method, of_inner, n_jobs)
-        return assemble(matrix, parts, bases, C, cut, method, matrix.entries - for_bases)
+        return assemble(matrix, parts, bases, C, cut, method, matrix.entries - before, planning)
 
 
 def factorize_cross(
@@ -268,8 +264,13 @@ def _check_goal(
         raise ValueError(f"{caller} takes one of 'tol', 'memory' and 'rank': each fixes the ranks. Got {got} together.")
     if rank is not None:
         return None
-    if method.paper or method.sampling != "energy":
-        what = "algorithm='paper'" if method.paper else f"sampling={method.sampling!r}"
+    if method.paper and memory is not None:
+        raise ValueError(
+            f"The 'memory' parameter of {caller} must be left out with algorithm='paper': the paper has no rule for a "
+            f"budget. Got {memory!r} instead."
+        )
+    if not method.paper and method.sampling != "energy":
+        what = f"sampling={method.sampling!r}"
         raise ValueError(f"The 'rank' parameter of {caller} must be given with {what}: it has no rule for the ranks.")
     if memory is not None:
         return Goal(None, check_memory(memory, X.itemsize, X.shape[0], name="memory", caller=caller))
@@ -299,15 +300,3 @@ def _check_method(
         carried,
         None if cutoff is None else check_fraction(cutoff, name="cutoff", caller=caller),
     )
-
-
-def _check_function(matrix: KernelMatrix, method: Method, rng: np.random.Generator) -> None:
-    """Ask a user's function, on a few points, whether it is symmetric and positive semi-definite."""
-    if not isinstance(matrix.kernel, CallableKernel):
-        return
-    n = matrix.shape[0]
-    some = np.sort(rng.choice(n, min(_SYMMETRY_SAMPLE, n), replace=False))
-    block = matrix.block(some, some)
-    matrix.kernel.check_symmetric(block)
-    if not method.paper:
-        matrix.kernel.check_semidefinite(block)
