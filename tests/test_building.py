@@ -125,7 +125,7 @@ def test_all_points_equal():
         ({"tol": 0.1, "memory": 10**5}, ["one of 'tol', 'memory' and 'rank'", "Got 'tol' and 'memory' together"]),
         ({"tol": 0.1, "rank": 3}, ["Got 'tol' and 'rank' together"]),
         ({"memory": 10**5, "rank": 3}, ["Got 'memory' and 'rank' together"]),
-        ({"tol": 0.1, "algorithm": "paper"}, ["'rank'", "algorithm='paper'"]),
+        ({"memory": 10**5, "algorithm": "paper"}, ["'memory'", "algorithm='paper'", "no rule for a budget", "100000"]),
         ({"memory": 10**5, "sampling": "uniform"}, ["'rank'", "sampling='uniform'"]),
     ],
     ids=str,

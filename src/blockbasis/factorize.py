@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from blockbasis._machine import available_memory
 from blockbasis._parallel import check_n_jobs, single_threaded
-from blockbasis._typing import FloatArray, Seed
+from blockbasis._typing import FloatArray, IntArray, Seed
 from blockbasis._validation import (
     check_choice,
     check_dtype,
@@ -30,19 +30,17 @@ from blockbasis.building import build
 from blockbasis.construction import ALGORITHMS, BASES, INNERS, SAMPLINGS, Method, assemble, make_bases, make_inner
 from blockbasis.exceptions import PerformanceWarning
 from blockbasis.inner import cross_inner
-from blockbasis.kernels import CallableKernel, Kernel, as_kernel
-from blockbasis.matrix import Counter, KernelMatrix
+from blockbasis.kernels import Kernel, as_kernel
+from blockbasis.matrix import Counter, KernelMatrix, check_function
 from blockbasis.operator import BlockBasis, CrossBlockBasis, Entries
-from blockbasis.partition import PARTITIONS, Partition, make_partition
+from blockbasis.partition import PARTITIONS, Partition, Partitioner, make_partition
 from blockbasis.progress import Listener, reporting
+from blockbasis.selection import search
 from blockbasis.tuning import Goal, Job, Plan, default_clusters, make_plan
 
 DEFAULT_TOL = 1e-3
 
 _FIRST_CHOICE = {"partition": PARTITIONS[0], "algorithm": ALGORITHMS[0], "basis": BASES[0], "inner": INNERS[0]}
-
-#: Points on which a user's kernel function is asked whether it is symmetric.
-_SYMMETRY_SAMPLE = 64
 
 
 def factorize(
@@ -80,9 +78,11 @@ def factorize(
     tol : float, default=None
         Relative Frobenius error |K - A| / |K| to reach. The number of clusters and the ranks are chosen, the result is
         checked against exact rows that were not used to build it, enlarged until they show the tolerance met, and cut
-        to the ranks that need least memory.
+        to the ranks that need least memory. With ``algorithm="paper"`` the paper's rule chooses, from the diagonal
+        blocks, and nothing is checked: see `blockbasis.selection.select`.
     memory : int or str, default=None
-        Instead of ``tol``, a budget that ``stored`` never exceeds: floats, or a size such as "512MB".
+        Instead of ``tol``, a budget that ``stored`` never exceeds: floats, or a size such as "512MB". The paper has no
+        rule for it.
     ridge : float, default=None
         What will be added to the diagonal before a system is solved. With it, an error that changes the solutions of
         (K + ridge I) x = b by less than ``tol`` (root mean square over b) is allowed too, and the ranks shrink where
@@ -169,7 +169,7 @@ def factorize(
     kernel = as_kernel(kernel, caller=caller)
     n_jobs = check_n_jobs(n_jobs, caller=caller)
     progress = check_progress(progress, name="progress", caller=caller)
-    streams = check_rng(rng, name="rng", caller=caller).spawn(4)
+    streams = check_rng(rng, name="rng", caller=caller).spawn(5)
     chosen = {"tol": tol, "memory": memory, "ridge": ridge, "n_clusters": n_clusters, "rank": rank, "dtype": dtype}
     with single_threaded(), reporting(progress):
         if plan is not None:
@@ -178,20 +178,23 @@ def factorize(
             _check_plan(plan, X, chosen, named)
             return _carried_out(plan, X.astype(plan.dtype, copy=False), kernel, streams, n_jobs)
         ways = _check_method(algorithm, sampling, basis, inner, diagonal, cutoff, caller)
-        clusters = _Clusters(X, partition, n_clusters, caller)
+        clusters = _check_clusters(X, partition, n_clusters, caller)
         goal = _check_goal(tol, memory, rank, ridge, ways, X, caller)
-        if goal is not None:
+        if goal is not None and not ways.paper:
             job = Job(X, kernel, goal, ways, n_jobs)
             found = _planned(job, clusters, streams)
             return _carried_out(found, X, kernel, streams, n_jobs, job.counter)
-        parts = clusters(default_clusters(X.shape[0]), streams[0])
-        ranks = check_ranks(rank, parts.n_clusters, name="rank", caller=caller)
-        matrix = KernelMatrix(kernel, X[parts.order])
-        _check_function(matrix, ways, streams[0])
-        bases = make_bases(matrix, parts, parts, ranks, ways, streams[1], n_jobs)
-        for_bases = matrix.entries
-        C, cut = make_inner(matrix, parts, bases, ways, streams[2], n_jobs)
-        return assemble(matrix, parts, bases, C, cut, ways, matrix.entries - for_bases)
+        counter = Counter()
+        semidefinite = goal is not None or not ways.paper
+        check_function(KernelMatrix(kernel, X, counter=counter), streams[4], semidefinite=semidefinite)
+        if goal is not None:
+            assert goal.tol is not None  # a budget was refused
+            selection = search(X, kernel, goal.tol, clusters, counter, streams[3], n_jobs)
+            parts, ranks = selection.partition, selection.ranks
+        else:
+            parts = clusters(clusters.n_clusters or default_clusters(X.shape[0]), streams[0])
+            ranks = check_ranks(rank, parts.n_clusters, name="rank", caller=caller)
+        return _of_ranks(KernelMatrix(kernel, X[parts.order], counter=counter), parts, ranks, ways, streams, n_jobs)
 
 
 def plan(
@@ -246,9 +249,11 @@ def plan(
     assert goal is not None
     n_jobs = check_n_jobs(n_jobs, caller=caller)
     progress = check_progress(progress, name="progress", caller=caller)
-    streams = check_rng(rng, name="rng", caller=caller).spawn(4)
+    streams = check_rng(rng, name="rng", caller=caller).spawn(5)
     with single_threaded(), reporting(progress):
-        return _planned(Job(X, kernel, goal, method, n_jobs), _Clusters(X, partition, n_clusters, caller), streams)
+        return _planned(
+            Job(X, kernel, goal, method, n_jobs), _check_clusters(X, partition, n_clusters, caller), streams
+        )
 
 
 def factorize_cross(
@@ -335,32 +340,24 @@ def factorize_cross(
 # --- steps -----------------------------------------------------------------------------------------------------------
 
 
-class _Clusters:
-    """Partitions of the points into as many clusters as asked for, the caller's wish before others."""
-
-    def __init__(self, X: FloatArray, partition: Any, n_clusters: int | None, caller: str) -> None:
-        if n_clusters is not None:
-            n_clusters = check_integer(n_clusters, name="n_clusters", caller=caller, low=1, high=X.shape[0])
-        self._X, self._partition, self._wish, self._caller = X, partition, n_clusters, caller
-
-    @property
-    def given(self) -> int | None:
-        """A number of clusters that needs no search."""
-        return self._wish if isinstance(self._partition, str) else 1
-
-    def __call__(self, k: int, rng: np.random.Generator) -> Partition:
-        parts = make_partition(self._X, self._wish or k, self._partition, rng, caller=self._caller)
-        if self._wish is not None and not isinstance(self._partition, str) and parts.n_clusters != self._wish:
-            raise ValueError(
-                f"The 'n_clusters' parameter of {self._caller} must be that of the partition given, "
-                f"{parts.n_clusters}, or left out. Got {self._wish} instead."
-            )
-        return parts
+def _of_ranks(
+    matrix: KernelMatrix,
+    partition: Partition,
+    ranks: IntArray,
+    method: Method,
+    streams: list[np.random.Generator],
+    n_jobs: int,
+) -> BlockBasis:
+    """Algorithm 5: bases, then the inner matrix, then the operator."""
+    planning = matrix.entries
+    bases = make_bases(matrix, partition, partition, ranks, method, streams[1], n_jobs)
+    before = matrix.entries
+    C, cut = make_inner(matrix, partition, bases, method, streams[2], n_jobs)
+    return assemble(matrix, partition, bases, C, cut, method, matrix.entries - before, planning)
 
 
-def _planned(job: Job, clusters: _Clusters, streams: list[np.random.Generator]) -> Plan:
-    whole = KernelMatrix(job.kernel, job.X, counter=job.counter)
-    _check_function(whole, job.method, streams[0])
+def _planned(job: Job, clusters: Partitioner, streams: list[np.random.Generator]) -> Plan:
+    check_function(KernelMatrix(job.kernel, job.X, counter=job.counter), streams[4], semidefinite=True)
     return make_plan(job, clusters, clusters.given, streams[3])
 
 
@@ -397,6 +394,12 @@ def _warn_if_too_large(plan: Plan) -> None:
 # --- checks ----------------------------------------------------------------------------------------------------------
 
 
+def _check_clusters(X: FloatArray, partition: Any, n_clusters: int | None, caller: str) -> Partitioner:
+    if n_clusters is not None:
+        n_clusters = check_integer(n_clusters, name="n_clusters", caller=caller, low=1, high=X.shape[0])
+    return Partitioner(X, partition, n_clusters, caller)
+
+
 def _check_both_clusters(n_clusters: Any, n_rows: int, n_columns: int, caller: str) -> tuple[int, int]:
     """Clusters of the rows and of the columns, from one number for both or from two."""
     if isinstance(n_clusters, Sized) and not (isinstance(n_clusters, tuple) and len(n_clusters) == 2):
@@ -429,8 +432,13 @@ def _check_goal(
         raise ValueError(f"The 'ridge' parameter of {caller} goes with 'tol' only. Got it with '{given[0]}'.")
     if rank is not None:
         return None
-    if method.paper or method.sampling != "energy":
-        what = "algorithm='paper'" if method.paper else f"sampling={method.sampling!r}"
+    if method.paper and memory is not None:
+        raise ValueError(
+            f"The 'memory' parameter of {caller} must be left out with algorithm='paper': the paper has no rule for a "
+            f"budget. Got {memory!r} instead."
+        )
+    if not method.paper and method.sampling != "energy":
+        what = f"sampling={method.sampling!r}"
         raise ValueError(f"The 'rank' parameter of {caller} must be given with {what}: it has no rule for the ranks.")
     if memory is not None:
         return Goal(None, check_memory(memory, X.itemsize, X.shape[0], name="memory", caller=caller))
@@ -481,15 +489,3 @@ def _check_method(
         carried,
         None if cutoff is None else check_fraction(cutoff, name="cutoff", caller=caller),
     )
-
-
-def _check_function(matrix: KernelMatrix, method: Method, rng: np.random.Generator) -> None:
-    """Ask a user's function, on a few points, whether it is symmetric and positive semi-definite."""
-    if not isinstance(matrix.kernel, CallableKernel):
-        return
-    n = matrix.shape[0]
-    some = np.sort(rng.choice(n, min(_SYMMETRY_SAMPLE, n), replace=False))
-    block = matrix.block(some, some)
-    matrix.kernel.check_symmetric(block)
-    if not method.paper:
-        matrix.kernel.check_semidefinite(block)

@@ -8,12 +8,14 @@ from functools import cached_property
 import numpy as np
 
 from blockbasis._typing import FloatArray, Index, IntArray
-from blockbasis.kernels import Kernel, RadialKernel
+from blockbasis.kernels import CallableKernel, Kernel, RadialKernel
 
 #: Points per call when only k(x, x) of a user's function is wanted: few wasted pairs against few calls.
 _DIAGONAL_CHUNK = 16
 #: Entries of a matrix that is worked through tile by tile.
 _TILE_ENTRIES = 2**23
+#: Points on which a user's kernel function is asked whether it is one.
+_CHECK_SAMPLE = 64
 
 
 class Counter:
@@ -117,6 +119,18 @@ class KernelMatrix:
         values = np.concatenate([np.diagonal(self.block(chunk, chunk)) for chunk in chunks])
         values.setflags(write=False)
         return values
+
+
+def check_function(matrix: KernelMatrix, rng: np.random.Generator, *, semidefinite: bool) -> None:
+    """Ask a user's function, on a few points, whether it is symmetric, and positive semi-definite where it must be."""
+    if not isinstance(matrix.kernel, CallableKernel):
+        return
+    n = matrix.shape[0]
+    some = np.sort(rng.choice(n, min(_CHECK_SAMPLE, n), replace=False))
+    block = matrix.block(some, some)
+    matrix.kernel.check_symmetric(block)
+    if semidefinite:
+        matrix.kernel.check_semidefinite(block)
 
 
 def coincidences(rows: Index, columns: Index) -> tuple[IntArray, IntArray]:

@@ -106,6 +106,42 @@ def make_partition(X: FloatArray, n_clusters: int, method: Any, rng: np.random.G
     return {"kmeans": kmeans, "kcenters": kcenters, "random": random_clusters}[method](X, n_clusters, rng)
 
 
+@dataclass(frozen=True, eq=False)
+class Partitioner:
+    """Partitions of the same points by the caller's choice, for any number of clusters.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    method : str, Partition or labels
+        As `make_partition` takes it.
+    n_clusters : int or None
+        The number asked for; labels or a `Partition` must have it.
+    caller : str
+        Named in messages.
+    """
+
+    X: FloatArray
+    method: Any
+    n_clusters: int | None
+    caller: str
+
+    @property
+    def given(self) -> int | None:
+        """The number of clusters when there is no choice: any number for labels, which do not look at it."""
+        return self.n_clusters if isinstance(self.method, str) else 1
+
+    def __call__(self, k: int, rng: np.random.Generator) -> Partition:
+        """Clusters of the points: ``k`` of them, or as labels say."""
+        parts = make_partition(self.X, k, self.method, rng, caller=self.caller)
+        if self.n_clusters is not None and not isinstance(self.method, str) and parts.n_clusters != self.n_clusters:
+            raise ValueError(
+                f"The 'n_clusters' parameter of {self.caller} must be that of the partition given, "
+                f"{parts.n_clusters}, or left out. Got {self.n_clusters} instead."
+            )
+        return parts
+
+
 def kmeans(X: FloatArray, n_clusters: int, rng: np.random.Generator) -> Partition:
     """k-means on a subsample when the points are many, then one pass that assigns every point."""
     limit = max(_KMEANS_POINTS, _KMEANS_POINTS_PER_CLUSTER * n_clusters)
