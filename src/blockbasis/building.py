@@ -14,12 +14,13 @@ import numpy as np
 from blockbasis._parallel import map_threads
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.basis import ClusterBasis, Spectrum
-from blockbasis.construction import Method, assemble, make_inner, one_basis
+from blockbasis.construction import Method, assemble, basis_of, make_inner
 from blockbasis.inner import Cutoff, InnerMatrix, Known, nearest_semidefinite
 from blockbasis.matrix import KernelMatrix
 from blockbasis.operator import BlockBasis
 from blockbasis.partition import Partition
 from blockbasis.ranks import Market, worthwhile
+from blockbasis.sampling import ENERGY_COLUMNS_PER_RANK, attentive_sampling
 from blockbasis.tuning import Plan, with_reserve
 from blockbasis.verification import (
     CheckRows,
@@ -91,7 +92,9 @@ def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: in
     todo: Sequence[int] = range(partition.n_clusters)
     draft: _Draft | None = None
     while True:
-        tasks = [(matrix, partition, i, int(guesses[i]), price, total, method, streams[i]) for i in todo]
+        tasks = [
+            (matrix, partition, i, int(guesses[i]), price, total, method, goal.ignorable, streams[i]) for i in todo
+        ]
         fresh = map_threads(_priced_basis, tasks, n_jobs, "bases")
         tally.since()
         draft = _draft(matrix, partition, method, draft, dict(zip(todo, fresh, strict=True)), of_inner, n_jobs)
@@ -185,6 +188,7 @@ def _priced_basis(
     price: float,
     total: float,
     method: Method,
+    ignorable: float,
     rng: np.random.Generator,
 ) -> ClusterBasis:
     """Basis with the vectors that are worth ``price``, and some more; computed again while all of them are."""
@@ -197,7 +201,9 @@ def _priced_basis(
 
     rank = min(guess, size)
     while True:
-        basis = one_basis(matrix, cluster, partition, rank, method, rng, keep=keep)
+        n_columns = ENERGY_COLUMNS_PER_RANK * rank
+        skeleton = attentive_sampling(matrix, cluster, partition, n_columns, ignorable, rng)
+        basis = basis_of(matrix, cluster, skeleton, rank, method, rng, keep)
         assert basis.spectrum is not None
         if rank == size or worthwhile(basis.spectrum, cost) <= rank:
             return basis

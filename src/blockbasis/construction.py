@@ -70,24 +70,22 @@ def make_bases(
         cluster, rank = partition.cluster(i), int(ranks[i])
         if rank >= cluster.stop - cluster.start:
             return full_basis(matrix, cluster)
-        return one_basis(matrix, cluster, columns, rank, method, streams[i], pool=pool)
+        skeleton = _skeleton(method.seen(matrix), cluster, columns, rank, method.sampling, pool, streams[i])
+        return basis_of(matrix, cluster, skeleton, rank, method, streams[i])
 
     return map_threads(one, [(i,) for i in range(partition.n_clusters)], n_jobs, "bases")
 
 
-def one_basis(
+def basis_of(
     matrix: KernelMatrix,
     cluster: slice,
-    columns: Partition,
+    skeleton: sample.Skeleton,
     rank: int,
     method: Method,
     rng: np.random.Generator,
-    *,
-    pool: IntArray | None = None,
     keep: Keep | None = None,
 ) -> ClusterBasis:
-    """Basis of one cluster by the method's sampling and kind of basis."""
-    skeleton = _skeleton(method.seen(matrix), cluster, columns, rank, method.sampling, pool, rng)
+    """Basis of one cluster from its columns, by the method's kind of basis."""
     if method.paper:
         return paper_basis(matrix, cluster, skeleton, rank, rng)
     if method.basis == "skeleton":

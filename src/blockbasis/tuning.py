@@ -22,7 +22,7 @@ from blockbasis.kernels import Kernel
 from blockbasis.matrix import Counter, KernelMatrix
 from blockbasis.partition import Partition
 from blockbasis.ranks import Market, residual
-from blockbasis.sampling import energy_sampling
+from blockbasis.sampling import attentive_sampling
 
 #: The pilot looks at clusters that hold this many points, and draws fewer columns for them; once more at more points
 #: when the number of clusters is known, since a few clusters may hold most of the error.
@@ -39,6 +39,9 @@ _OVERBUILD_MORE = 4
 _BASIS_PER_PILOT = 1.5
 #: When compression does not pay, the tolerance is named that a quarter of the dense matrix would hold.
 _WORTHWHILE = 4
+#: Part of the squared error allowed that may be overlooked, and the error that a budget is taken to aim at.
+_IGNORABLE = 0.1
+_FINEST = 1e-3
 #: So few floats are not worth a warning.
 _TRIFLE = 10**5
 
@@ -59,6 +62,11 @@ class Goal:
     tol: float | None
     memory: int | None
     ridge: float = 0.0
+
+    @property
+    def ignorable(self) -> float:
+        """Squared error of a row that does not matter, where the row's own entry is one."""
+        return _IGNORABLE * (_FINEST if self.tol is None else self.tol) ** 2
 
     def allowed(self, norm: float, n: int) -> float:
         """Squared error allowed, for the squared norm of K.
@@ -268,8 +276,9 @@ def _pilot(job: Job, partition: Partition, rank: int, points: int, rng: np.rando
     def one(position: int) -> tuple[Spectrum, float]:
         start = time.thread_time()
         cluster, rank = partition.cluster(int(chosen[position])), int(highest[position])
-        columns = energy_sampling(matrix, cluster, partition, _PILOT_COLUMNS_PER_RANK * rank, streams[position])
-        spectrum = sampled_spectrum(matrix, cluster, columns, rank, streams[position])
+        n_columns, stream = _PILOT_COLUMNS_PER_RANK * rank, streams[position]
+        columns = attentive_sampling(matrix, cluster, partition, n_columns, job.goal.ignorable, stream)
+        spectrum = sampled_spectrum(matrix, cluster, columns, rank, stream)
         return spectrum, time.thread_time() - start
 
     todo = np.arange(len(chosen))

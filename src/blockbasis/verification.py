@@ -21,7 +21,9 @@ from blockbasis.matrix import KernelMatrix
 from blockbasis.partition import Partition
 from blockbasis.ranks import Market
 
-CHECK_ROWS = 1024
+#: Rows checked; all of them when the points are few.
+CHECK_ROWS = 2048
+_FEW_POINTS = 4096
 _ROWS_PER_CLUSTER = 2
 
 
@@ -81,7 +83,7 @@ def draw_check_rows(
 ) -> list[CheckRows]:
     """Exact rows from every cluster: half of them where points are, half where error is expected."""
     n = partition.n_points
-    wanted = min(n, CHECK_ROWS)
+    wanted = n if n <= _FEW_POINTS else CHECK_ROWS
     expected = np.sqrt([size * _expected_error(basis) for size, basis in zip(partition.sizes, bases, strict=True)])
     share = partition.sizes / n / 2 + (expected / expected.sum() / 2 if expected.sum() > 0 else partition.sizes / n / 2)
     counts = np.minimum(np.maximum(np.rint(wanted * share).astype(int), _ROWS_PER_CLUSTER), partition.sizes)
