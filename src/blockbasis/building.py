@@ -92,9 +92,7 @@ def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: in
     todo: Sequence[int] = range(partition.n_clusters)
     draft: _Draft | None = None
     while True:
-        tasks = [
-            (matrix, partition, i, int(guesses[i]), price, total, method, goal.ignorable, streams[i]) for i in todo
-        ]
+        tasks = [(matrix, partition, i, int(guesses[i]), price, total, method, streams[i]) for i in todo]
         fresh = map_threads(_priced_basis, tasks, n_jobs, "bases")
         tally.since()
         draft = _draft(matrix, partition, method, draft, dict(zip(todo, fresh, strict=True)), of_inner, n_jobs)
@@ -188,7 +186,6 @@ def _priced_basis(
     price: float,
     total: float,
     method: Method,
-    ignorable: float,
     rng: np.random.Generator,
 ) -> ClusterBasis:
     """Basis with the vectors that are worth ``price``, and some more; computed again while all of them are."""
@@ -202,7 +199,7 @@ def _priced_basis(
     rank = min(guess, size)
     while True:
         n_columns = ENERGY_COLUMNS_PER_RANK * rank
-        skeleton = attentive_sampling(matrix, cluster, partition, n_columns, ignorable, rng)
+        skeleton = attentive_sampling(matrix, cluster, partition, n_columns, rng)
         basis = basis_of(matrix, cluster, skeleton, rank, method, rng, keep)
         assert basis.spectrum is not None
         if rank == size or worthwhile(basis.spectrum, cost) <= rank:

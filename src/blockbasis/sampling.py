@@ -26,12 +26,9 @@ _ENERGY_COLUMNS = 20
 #: Part of the columns drawn uniformly: so few samples can miss a cluster that holds a few large entries.
 _UNIFORM_SHARE = 0.01
 
-#: Rows that tell whether the columns drawn are enough, the part of their energy that those may get wrong, how many
-#: columns are tried, and the energy besides the diagonal of a row with many neighbours.
+#: Rows that tell whether a cluster's points have neighbours, and the columns drawn when they have few.
 _WHOLE_ROWS = 8
-_OVERLOOKED = 0.05
 _ATTENTIVE_COLUMNS = 8192
-_MANY_NEIGHBOURS = 1.0
 
 #: The paper's setting of Algorithm 1, and where its pivoted QR stops: |R_jj| against |R_11|.
 SAMPLING_ITERATIONS = 2
@@ -84,33 +81,21 @@ def energy_sampling(
 
 
 def attentive_sampling(
-    matrix: KernelMatrix,
-    cluster: slice,
-    columns: Partition,
-    n_columns: int,
-    ignorable: float,
-    rng: np.random.Generator,
+    matrix: KernelMatrix, cluster: slice, columns: Partition, n_columns: int, rng: np.random.Generator
 ) -> Skeleton:
-    """Energy sampling with as many columns, from ``n_columns`` on, as it takes to see the cluster's few neighbours.
+    """Energy sampling, with far more columns where neighbours are so few that a sample would miss them.
 
-    Where a point has hardly any neighbour within the bandwidth, a sample of columns may miss all that there is besides
-    the diagonal. A few whole rows tell: the columns must show their energy as it is, unless a row holds no more than
-    ``ignorable``, or so much that the columns cannot miss it.
+    A few whole rows tell how much there is besides the diagonal. Where that is less than the diagonal itself, it may
+    all come from a few pairs of near points.
     """
-    picked = cluster.start + rng.choice(cluster.stop - cluster.start, _at_most(_WHOLE_ROWS, cluster), replace=False)
-    rows = np.sort(picked)
+    picked = rng.choice(cluster.stop - cluster.start, _at_most(_WHOLE_ROWS, cluster), replace=False)
+    rows = np.sort(cluster.start + picked)
     block = matrix.block(rows, slice(0, matrix.shape[1])).astype(np.float64)
     block[np.arange(len(rows)), rows] = 0
-    seen_by = np.einsum("ij,ij->j", block, block) / len(rows)
-    total = float(seen_by.sum())
-    skeleton = energy_sampling(matrix, cluster, columns, n_columns, rng)
-    while ignorable < total < _MANY_NEIGHBOURS and n_columns < min(_ATTENTIVE_COLUMNS, matrix.shape[1]):
-        shown = float(seen_by[skeleton.columns] @ skeleton.scales**2)
-        if abs(shown - total) <= _OVERLOOKED * total:
-            break
-        n_columns *= 2
-        skeleton = energy_sampling(matrix, cluster, columns, n_columns, rng)
-    return skeleton
+    own = matrix.diagonal(cluster)[np.sort(picked)].astype(np.float64)
+    if float((block**2).sum()) < float((own**2).sum()):
+        n_columns = max(n_columns, _ATTENTIVE_COLUMNS)
+    return energy_sampling(matrix, cluster, columns, n_columns, rng)
 
 
 def _cluster_energies(matrix: KernelMatrix, cluster: slice, columns: Partition, rng: np.random.Generator) -> FloatArray:

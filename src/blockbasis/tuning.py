@@ -39,9 +39,6 @@ _OVERBUILD_MORE = 4
 _BASIS_PER_PILOT = 1.5
 #: When compression does not pay, the tolerance is named that a quarter of the dense matrix would hold.
 _WORTHWHILE = 4
-#: Part of the squared error allowed that may be overlooked, and the error that a budget is taken to aim at.
-_IGNORABLE = 0.1
-_FINEST = 1e-3
 #: So few floats are not worth a warning.
 _TRIFLE = 10**5
 
@@ -62,11 +59,6 @@ class Goal:
     tol: float | None
     memory: int | None
     ridge: float = 0.0
-
-    @property
-    def ignorable(self) -> float:
-        """Squared error of a row that does not matter, where the row's own entry is one."""
-        return _IGNORABLE * (_FINEST if self.tol is None else self.tol) ** 2
 
     def allowed(self, norm: float, n: int) -> float:
         """Squared error allowed, for the squared norm of K.
@@ -277,7 +269,7 @@ def _pilot(job: Job, partition: Partition, rank: int, points: int, rng: np.rando
         start = time.thread_time()
         cluster, rank = partition.cluster(int(chosen[position])), int(highest[position])
         n_columns, stream = _PILOT_COLUMNS_PER_RANK * rank, streams[position]
-        columns = attentive_sampling(matrix, cluster, partition, n_columns, job.goal.ignorable, stream)
+        columns = attentive_sampling(matrix, cluster, partition, n_columns, stream)
         spectrum = sampled_spectrum(matrix, cluster, columns, rank, stream)
         return spectrum, time.thread_time() - start
 
