@@ -4,6 +4,7 @@ from blockbasis.accuracy import ErrorEstimate as ErrorEstimate
 from blockbasis.accuracy import dot_test as dot_test
 from blockbasis.accuracy import relative_error as relative_error
 from blockbasis.exact import ExactKernel as ExactKernel
+from blockbasis.exceptions import AccuracyWarning as AccuracyWarning
 from blockbasis.exceptions import PerformanceWarning as PerformanceWarning
 from blockbasis.factorize import factorize as factorize
 from blockbasis.factorize import factorize_cross as factorize_cross

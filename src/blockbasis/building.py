@@ -6,6 +6,7 @@ must be, and cut to the smallest ranks that do.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,13 +16,14 @@ from blockbasis._parallel import map_threads
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.basis import ClusterBasis, Spectrum
 from blockbasis.construction import Method, assemble, basis_of, make_inner
+from blockbasis.exceptions import AccuracyWarning
 from blockbasis.inner import Cutoff, InnerMatrix, Known, nearest_semidefinite
 from blockbasis.matrix import KernelMatrix
 from blockbasis.operator import BlockBasis
 from blockbasis.partition import Partition
 from blockbasis.ranks import Market, worthwhile
 from blockbasis.sampling import ENERGY_COLUMNS_PER_RANK, attentive_sampling
-from blockbasis.tuning import Plan, with_reserve
+from blockbasis.tuning import Goal, Plan, with_reserve
 from blockbasis.verification import (
     CheckRows,
     Measured,
@@ -38,8 +40,9 @@ _DEVIATIONS = 2.5
 #: A cluster that holds more than its share of the error is raised by this much.
 _RAISE = 1.4
 _RAISE_MORE = 4
-#: Where the spectra end before the error is low enough, the price falls to this part.
-_CHEAPER = 0.1
+#: The price falls at least to this part; ranks that have not grown so many times are at the limit of precision.
+_CHEAPER = 0.25
+_STALLED = 4
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,7 @@ def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: in
     total = float(plan.ranks.sum())
     todo: Sequence[int] = range(partition.n_clusters)
     draft: _Draft | None = None
+    built, stalled = 0, 0
     while True:
         tasks = [(matrix, partition, i, int(guesses[i]), price, total, method, streams[i]) for i in todo]
         fresh = map_threads(_priced_basis, tasks, n_jobs, "bases")
@@ -105,14 +109,28 @@ def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: in
             break
         measured = measure(checks, draft.bases, dense, draft.ranks, diagonal=method.diagonal)
         allowed = goal.allowed(measured.norm, partition.n_points)
-        if measured.upper(_DEVIATIONS) <= allowed or all(draft.ranks >= partition.sizes):
+        met = measured.upper(_DEVIATIONS) <= allowed
+        stalled = stalled + 1 if draft.ranks.sum() <= built else 0
+        if met or stalled == _STALLED:
+            if not met:
+                _warn_of(measured, goal)
             market = market_of(draft.bases, dense, diagonal=method.diagonal)
             ranks = smallest_within(market, checks, draft.bases, dense, allowed, _DEVIATIONS)
             break
+        built = int(draft.ranks.sum())
         price, total = _lower_price(draft, price, measured.upper(_DEVIATIONS), allowed), float(draft.ranks.sum())
         todo = _where_the_error_sits(measured, allowed, draft.ranks, partition)
         guesses = (_RAISE * draft.ranks).astype(np.intp) + _RAISE_MORE
     return _finished(matrix, partition, method, draft, ranks, checks, dense, tally)
+
+
+def _warn_of(measured: Measured, goal: Goal) -> None:
+    warnings.warn(
+        f"The tolerance of {goal.tol:g} was not reached: the relative error is {measured.relative():.2g}, and no more "
+        "directions can be told from rounding. Take a larger tolerance, a smaller cutoff, or dtype=numpy.float64.",
+        AccuracyWarning,
+        stacklevel=5,
+    )
 
 
 def _lower_price(draft: _Draft, price: float, upper: float, allowed: float) -> float:
@@ -122,7 +140,7 @@ def _lower_price(draft: _Draft, price: float, upper: float, allowed: float) -> f
     market = Market(int(sizes.sum()), sizes, np.ones(len(sizes)), spectra, diagonal=True)
     target = allowed * min(1.0, market.error(draft.ranks) / upper)
     found = market.price_within(lambda ranks: market.error(ranks) <= target)
-    return price * _CHEAPER if found is None else min(found, price / 2)
+    return price * _CHEAPER if found is None else min(found, price * _CHEAPER)
 
 
 def _where_the_error_sits(measured: Measured, allowed: float, ranks: IntArray, partition: Partition) -> list[int]:

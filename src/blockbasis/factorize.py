@@ -175,8 +175,10 @@ def factorize(
         if plan is not None:
             chosen |= {"sampling": sampling, "diagonal": diagonal, "cutoff": cutoff}
             named = {"partition": partition, "algorithm": algorithm, "basis": basis, "inner": inner}
-            _check_plan(plan, X, chosen, named)
-            return _carried_out(plan, X.astype(plan.dtype, copy=False), kernel, streams, n_jobs)
+            X = X.astype(plan.dtype, copy=False) if isinstance(plan, Plan) else X
+            _check_plan(plan, X, kernel, chosen, named)
+            check_function(KernelMatrix(kernel, X), streams[4], semidefinite=True)
+            return _carried_out(plan, X, kernel, streams, n_jobs)
         ways = _check_method(algorithm, sampling, basis, inner, diagonal, cutoff, caller)
         clusters = _check_clusters(X, partition, n_clusters, caller)
         goal = _check_goal(tol, memory, rank, ridge, ways, X, caller)
@@ -374,21 +376,25 @@ def _carried_out(
 
 
 def _warn_if_too_large(plan: Plan) -> None:
-    """Refuse what does not fit into memory, and warn of what does not pay."""
-    if plan.fitting_tol is None:
-        return
+    """Refuse what does not fit into memory now, and warn of what does not pay."""
+    remedy = (
+        "A larger tol or bandwidth"
+        if plan.fitting_tol is None
+        else f"tol={plan.fitting_tol:.2g}, or a larger bandwidth,"
+    )
     free = available_memory()
-    remedy = f"tol={plan.fitting_tol:.2g}, memory={plan.stored // 4}, or a larger bandwidth, would fit."
     if free is not None and plan.working_bytes > free:
         raise MemoryError(
-            f"This factorization would take about {plan.working_bytes / 1e9:.1f} GB, of which {free / 1e9:.1f} GB are "
-            f"free. {remedy}"
+            f"This factorization would take about {plan.working_bytes / 1e9:.2g} GB, and {free / 1e9:.2g} GB are free. "
+            f"{remedy} would fit."
         )
-    warnings.warn(
-        f"The tolerance needs about {plan.stored} floats, no fewer than the dense matrix has. {remedy}",
-        PerformanceWarning,
-        stacklevel=4,
-    )
+    if plan.fitting_tol is not None and plan.goal.memory is None and plan.stored > plan.dense:
+        warnings.warn(
+            f"The tolerance needs about {plan.stored} floats, more than the {plan.dense} of the dense matrix. "
+            f"{remedy} would fit.",
+            PerformanceWarning,
+            stacklevel=4,
+        )
 
 
 # --- checks ----------------------------------------------------------------------------------------------------------
@@ -432,6 +438,12 @@ def _check_goal(
         raise ValueError(f"The 'ridge' parameter of {caller} goes with 'tol' only. Got it with '{given[0]}'.")
     if rank is not None:
         return None
+    if method.cutoff is not None and memory is None and method.cutoff >= (DEFAULT_TOL if tol is None else tol):
+        raise ValueError(
+            f"The 'cutoff' parameter of {caller} must be below 'tol'. Got {method.cutoff} with tol={tol} instead."
+        )
+    if method.paper and ridge is not None:
+        raise ValueError(f"The 'ridge' parameter of {caller} must be left out with algorithm='paper'. Got {ridge!r}.")
     if method.paper and memory is not None:
         raise ValueError(
             f"The 'memory' parameter of {caller} must be left out with algorithm='paper': the paper has no rule for a "
@@ -449,7 +461,7 @@ def _check_goal(
     )
 
 
-def _check_plan(plan: Any, X: FloatArray, chosen: dict[str, Any], named: dict[str, Any]) -> None:
+def _check_plan(plan: Any, X: FloatArray, kernel: Kernel, chosen: dict[str, Any], named: dict[str, Any]) -> None:
     """A plan for these points, and beside it no choice that is not None, or not the first of its names."""
     if not isinstance(plan, Plan):
         raise TypeError(
@@ -463,6 +475,14 @@ def _check_plan(plan: Any, X: FloatArray, chosen: dict[str, Any], named: dict[st
         raise ValueError(
             f"The 'plan' parameter of factorize must be of the points given, shape {X.shape}. Got one of "
             f"{plan.partition.n_points} points with {plan.n_features} columns instead."
+        )
+    if not np.array_equal(X.sum(axis=0), plan.sums):
+        raise ValueError(
+            "The 'plan' parameter of factorize must be of the points given. Got one of other points instead."
+        )
+    if kernel != plan.kernel:
+        raise ValueError(
+            f"The 'plan' parameter of factorize must be of the kernel given, {kernel!r}. Got one of {plan.kernel!r}."
         )
 
 

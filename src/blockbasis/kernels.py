@@ -219,7 +219,7 @@ class Matern(RadialKernel):
         # exp vanishes long before: the polynomial must not become infinite.
         np.minimum(scaled, 1e4, out=scaled)
         scaled *= math.sqrt(2 * self.nu)
-        decay = np.exp(-scaled)
+        decay = _decayed(scaled.copy())
         if self.nu == 0.5:
             return decay
         polynomial = 1 + scaled

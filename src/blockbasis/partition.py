@@ -25,7 +25,7 @@ _KMEANS_POINTS = 20_000
 _KMEANS_POINTS_PER_CLUSTER = 100
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Partition:
     """Points grouped into clusters.
 

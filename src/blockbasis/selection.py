@@ -38,7 +38,7 @@ _RESIDUAL_SHARE = 0.25
 _WHOLE = 0.5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Selection:
     """Parameters of the paper's algorithm for a tolerance.
 

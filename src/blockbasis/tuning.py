@@ -91,7 +91,7 @@ class Job:
         return KernelMatrix(self.kernel, self.X[partition.order], counter=self.counter)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Plan:
     """What a factorization will be and cost, before it is built: see `blockbasis.plan`.
 
@@ -104,7 +104,9 @@ class Plan:
         Expected; those built may differ, since they are checked.
     price : float
         Squared error that a stored float must remove to be worth it.
-    n_features : int
+    kernel : Kernel
+    sums : ndarray of shape (n_features,)
+        Of the columns of the points: a plan is for these points only.
     dtype : dtype
     entries : int
         Kernel entries that will be evaluated.
@@ -121,16 +123,31 @@ class Plan:
     partition: Partition
     ranks: IntArray
     price: float
-    n_features: int
+    kernel: Kernel
+    sums: FloatArray
     dtype: np.dtype[np.floating]
     entries: int
     predicted_error: float
     seconds: float
     fitting_tol: float | None
 
+    def __post_init__(self) -> None:
+        for array in (self.ranks, self.sums):
+            array.setflags(write=False)
+
     @property
     def n_clusters(self) -> int:
         return self.partition.n_clusters
+
+    @property
+    def n_features(self) -> int:
+        return len(self.sums)
+
+    @property
+    def dense(self) -> int:
+        """Floats of the dense matrix, counted as those of C are: each pair of symmetric entries once."""
+        n = self.partition.n_points
+        return n * (n + 1) // 2
 
     @property
     def stored(self) -> int:
@@ -151,7 +168,7 @@ class Plan:
 
     def __repr__(self) -> str:
         n = self.partition.n_points
-        per_point, share = self.stored / n, self.stored / n**2
+        per_point, share = self.stored / n, self.stored / self.dense
         asked = f"memory={self.goal.memory}" if self.goal.tol is None else f"tol={self.goal.tol:g}"
         lines = [
             f"Plan for {n} points, {asked}",
@@ -159,7 +176,7 @@ class Plan:
             f"  ranks            {self.ranks.min()} to {self.ranks.max()}, {self.ranks.mean():.1f} on average",
             f"  stored           {self.stored} floats, {per_point:.1f} per point, {share:.2%} of the dense matrix",
             f"  bytes            {self.nbytes / 1e6:.1f} MB kept, {self.working_bytes / 1e6:.1f} MB while it is built",
-            f"  kernel entries   {self.entries}, {self.entries / n**2:.2%} of the dense matrix",
+            f"  kernel entries   {self.entries}, {self.entries / self.dense:.2%} of the dense matrix",
             f"  predicted error  {self.predicted_error:.2g}",
             f"  time             {self.seconds:.1f} s",
         ]
@@ -192,7 +209,8 @@ def make_plan(
             rank = _next_rank(seen[k])
         return seen[k]
 
-    best = look(n_clusters) if n_clusters is not None else _search(look, job.X.shape[0], job.goal)
+    best = look(n_clusters) if n_clusters is not None else _search(look, job)
+    _check_budget(job, best.partition)
     if len(best.chosen) < best.partition.n_clusters:
         best = _pilot(job, best.partition, _next_rank(best), _LAST_PILOT_POINTS, rng)
     return _plan_of(job, best)
@@ -203,14 +221,38 @@ def default_clusters(n: int) -> int:
     return max(1, round(math.sqrt(n) / 4))
 
 
-def _search(look: Callable[[int], _Pilot], n: int, goal: Goal) -> _Pilot:
+def _least_stored(job: Job, n_clusters: int) -> int:
+    """Floats of one vector for each cluster: no factorization of so many clusters stores less."""
+    n = int(job.X.shape[0])
+    return n + n_clusters * (n_clusters + 1) // 2 + (n if job.method.diagonal else 0)
+
+
+def _check_budget(job: Job, partition: Partition) -> None:
+    least = _least_stored(job, partition.n_clusters)
+    if job.goal.memory is not None and job.goal.memory < least:
+        raise ValueError(
+            f"The 'memory' parameter must be at least {least} floats for {partition.n_clusters} clusters. Got "
+            f"{job.goal.memory} instead: take more memory, or fewer clusters."
+        )
+
+
+def _most_clusters(job: Job) -> int:
+    """The largest number of clusters that is looked at, and that a budget has room for."""
+    n = int(job.X.shape[0])
+    most = max(1, min(n, int(4 * math.sqrt(n))))
+    while job.goal.memory is not None and most > 1 and _least_stored(job, most) > job.goal.memory:
+        most -= 1
+    return most
+
+
+def _search(look: Callable[[int], _Pilot], job: Job) -> _Pilot:
     """Doubling and halving from the default, while that pays: the minimum over k is flat."""
-    largest = max(1, min(n, int(4 * math.sqrt(n))))
+    largest = _most_clusters(job)
 
     def cost(pilot: _Pilot) -> float:
-        return pilot.stored if goal.tol is not None else pilot.error
+        return pilot.stored if job.goal.tol is not None else pilot.error
 
-    start = min(default_clusters(n), largest)
+    start = min(default_clusters(job.X.shape[0]), largest)
     best = look(start)
     steps: tuple[Callable[[int], int], ...] = (lambda k: min(2 * k, largest), lambda k: max(k // 2, 1))
     for step in steps:
@@ -343,7 +385,8 @@ def _plan_of(job: Job, pilot: _Pilot) -> Plan:
         partition,
         ranks,
         pilot.price,
-        job.X.shape[1],
+        job.kernel,
+        job.X.sum(axis=0),
         job.X.dtype,
         costs.needed_entries(sizes, built),
         _relative(pilot.market, pilot.error),

@@ -1,7 +1,8 @@
 """A factorization checked against kernel entries it has not used, and cut to what its tolerance or budget needs.
 
 The bases are nested and C is a small matrix, so the error of every choice of smaller ranks follows from the same few
-exact rows: k - c Uᵀ has the squared norm |k|² - 2 k U cᵀ + |c|², and k U is computed once.
+exact rows: with p = k U, the squared norm of k - c Uᵀ is that of k - p Uᵀ, which is computed once, and that of p - c.
+No term is subtracted from another, so that small errors are not lost in rounding.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class CheckRows:
         k(x, x).
     projections : ndarray of shape (m, R)
         Exact rows times U.
+    outside : ndarray of shape (m,)
+        Squared norm of what U cannot hold of each exact row.
     """
 
     rows: IntArray
@@ -50,6 +53,7 @@ class CheckRows:
     norms: FloatArray
     own: FloatArray
     projections: FloatArray
+    outside: FloatArray
 
 
 @dataclass(frozen=True)
@@ -94,18 +98,19 @@ def draw_check_rows(
         size, count = int(partition.sizes[i]), int(counts[i])
         rows = np.sort(stream.choice(size, count, replace=False))
         at = partition.cluster(i).start + rows
-        norms = np.zeros(count)
+        norms, outside = np.zeros(count), np.zeros(count)
         pieces = []
         for group in groups(partition.sizes.tolist(), count):
             edges = partition.starts[group.start : group.stop + 1]
             strip = matrix.block(at, slice(int(edges[0]), int(edges[-1])))
             norms += np.einsum("ij,ij->i", strip, strip, dtype=np.float64)
             blocks = np.split(strip, edges[1:-1] - edges[0], axis=1)
-            pieces += [
-                (block @ basis.vectors).astype(np.float64) for block, basis in zip(blocks, bases[group], strict=True)
-            ]
+            for block, basis in zip(blocks, bases[group], strict=True):
+                U = basis.vectors.astype(np.float64, copy=False)
+                pieces.append(block @ U)
+                outside += np.einsum("ij->i", (block - pieces[-1] @ U.T) ** 2)
         own = matrix.diagonal(partition.cluster(i))[rows].astype(np.float64)
-        return CheckRows(rows, size / count, norms, own, np.concatenate(pieces, axis=1))
+        return CheckRows(rows, size / count, norms, own, np.concatenate(pieces, axis=1), outside)
 
     return map_threads(one, list(enumerate(rng.spawn(partition.n_clusters))), n_jobs, "check")
 
@@ -133,8 +138,9 @@ def measure(
         u = basis.vectors[check.rows, :rank].astype(np.float64)
         own_columns = slice(offsets[i], offsets[i] + rank)
         row = u @ inner[own_columns][:, kept]
-        errors = check.norms - 2 * np.einsum("ij,ij->i", row, check.projections[:, kept])
-        errors += np.einsum("ij,ij->i", row, row)
+        missed = check.projections.copy()
+        missed[:, kept] -= row
+        errors = check.outside + np.einsum("ij,ij->i", missed, missed)
         if diagonal:  # D makes the own entry exact, unless U C Uᵀ is above it already
             left = check.own - np.einsum("ij,ij->i", u @ inner[own_columns, own_columns], u)
             errors -= np.maximum(left, 0) ** 2
