@@ -28,7 +28,7 @@ def test_a_tolerance_is_met_and_known(cloud, h, tol):
 def test_a_tolerance_is_met_from_some_rows():
     kernel, deviations = bb.Gaussian(0.3), []
     for seed in range(5):
-        X = unit_cube_mixture(2500, 3, rng=seed)
+        X = unit_cube_mixture(4500, 3, rng=seed)
         A = bb.factorize(X, kernel, tol=0.05, rng=seed)
         truth = bb.relative_error(A, X, kernel).value
         assert truth <= 0.05
@@ -59,6 +59,46 @@ def test_a_budget_is_kept_and_nearly_used(cloud, floats_per_point):
     A = bb.factorize(cloud, bb.Gaussian(0.2), memory=budget, rng=0)
     assert 0.9 * budget <= A.stored <= budget
     assert A.error_estimate.value == pytest.approx(bb.relative_error(A, cloud, bb.Gaussian(0.2)).value, rel=0.2)
+
+
+@pytest.mark.parametrize("n", [50, 200, 1000])
+def test_the_least_budget_is_kept_by_fewer_clusters(cloud, n):
+    A = bb.factorize(cloud[:n], bb.Gaussian(3.0), memory=3 * n, rng=0)
+    assert A.stored <= 3 * n
+
+
+def test_a_budget_below_what_the_clusters_need_is_refused(cloud):
+    labels = np.arange(len(cloud)) % 100
+    for arguments in ({"n_clusters": 100}, {"partition": labels}):
+        with pytest.raises(
+            ValueError, match="'memory' parameter must be at least 7050 floats for 100 clusters. Got 3000"
+        ):
+            bb.factorize(cloud, bb.Gaussian(3.0), memory=3000, rng=0, **arguments)
+
+
+@pytest.mark.parametrize("tol", [1e-4, 3e-4])
+def test_float32_meets_small_tolerances_and_knows_its_error(cloud, tol):
+    X = cloud[:400].astype(np.float32)
+    for seed in range(2):
+        A = bb.factorize(X, bb.Gaussian(0.3), tol=tol, rng=seed)
+        truth = bb.relative_error(A, X, bb.Gaussian(0.3)).value
+        assert truth <= tol
+        assert A.error_estimate.value == pytest.approx(truth, rel=1e-2)
+
+
+@pytest.mark.parametrize("tol", [1e-5, 1e-8])
+def test_duplicated_points_meet_small_tolerances(cloud, tol):
+    X = np.repeat(cloud[:100], 4, axis=0)
+    A = bb.factorize(X, bb.Gaussian(0.3), tol=tol, rng=0)
+    assert bb.relative_error(A, X, bb.Gaussian(0.3)).value <= tol
+
+
+def test_a_tolerance_below_rounding_ends_with_a_warning(cloud):
+    X = cloud[:200].astype(np.float32)
+    with pytest.warns(bb.AccuracyWarning, match="tolerance of 1e-12 was not reached: the relative error is") as caught:
+        A = bb.factorize(X, bb.Gaussian(1.0), tol=1e-12, rng=0)
+    assert caught[-1].filename == __file__
+    assert A.error_estimate.value < 1e-5
 
 
 def test_a_budget_in_bytes(cloud):
@@ -126,6 +166,7 @@ def test_all_points_equal():
         ({"tol": 0.1, "rank": 3}, ["Got 'tol' and 'rank' together"]),
         ({"memory": 10**5, "rank": 3}, ["Got 'memory' and 'rank' together"]),
         ({"memory": 10**5, "algorithm": "paper"}, ["'memory'", "algorithm='paper'", "no rule for a budget", "100000"]),
+        ({"tol": 1e-3, "cutoff": 1e-2}, ["'cutoff'", "below 'tol'", "0.01", "0.001"]),
         ({"memory": 10**5, "sampling": "uniform"}, ["'rank'", "sampling='uniform'"]),
     ],
     ids=str,

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -75,21 +74,22 @@ def test_a_listener_may_stop_the_work(cloud):
         bb.factorize(cloud, bb.Gaussian(0.5), tol=0.05, rng=0, n_jobs=1, progress=stop)
     assert threading.active_count() == threads
     assert [pool["num_threads"] for pool in threadpool_info()] == limits
-    events = []
-    map_threads(abs, [(1,)], 1, "after")
-    assert events == []
+    map_threads(abs, [(1,)], 1, "bases")  # the listener that stops such a stage is gone
 
 
 @pytest.mark.parametrize("bar", [True, False], ids=["rich", "text"])
 def test_bars_appear_and_go(cloud, bar, monkeypatch, capsys):
     if bar:
         pytest.importorskip("rich")
+        monkeypatch.setenv("FORCE_COLOR", "1")  # a terminal, by rich's rules
     else:
         monkeypatch.setitem(sys.modules, "rich.console", None)
     bb.factorize(cloud, bb.Gaussian(0.5), n_clusters=4, rank=10, rng=0, progress=True)
     captured = capsys.readouterr()
     assert captured.out == ""
-    if not bar:
+    if bar:
+        assert "inner matrix" in captured.err
+    else:
         assert "bases: 4/4, 0 s left" in captured.err
         assert captured.err.endswith("\r")
 
@@ -123,9 +123,7 @@ def test_an_interrupt_ends_the_work_and_leaves_nothing(tmp_path):
     assert child.stdout is not None
     assert child.stdout.readline().startswith("look")
     child.send_signal(signal.SIGINT)
-    start = time.monotonic()
     _, said = child.communicate(timeout=300)
     assert child.returncode != 0
     assert "KeyboardInterrupt" in said
-    assert time.monotonic() - start < 300
     assert list(tmp_path.iterdir()) == []

@@ -91,6 +91,34 @@ def test_wrong_plans(cloud):
         bb.factorize(cloud, bb.Gaussian(0.5), plan={})
 
 
+def test_a_plan_is_for_its_own_points_and_kernel(cloud):
+    plan = bb.plan(cloud, bb.Gaussian(0.5), tol=0.1, n_clusters=4, rng=0)
+    with pytest.raises(ValueError, match="'plan' parameter of factorize must be of the points given"):
+        bb.factorize(cloud[::-1] + 1, bb.Gaussian(0.5), plan=plan)
+    with pytest.raises(ValueError, match=r"must be of the kernel given, Gaussian.*0.6.*Got one of Gaussian.*0.5"):
+        bb.factorize(cloud, bb.Gaussian(0.6), plan=plan)
+
+
+def test_plans_are_equal_to_themselves_only(cloud):
+    first, second = (bb.plan(cloud, bb.Gaussian(0.5), tol=0.1, n_clusters=4, rng=0) for _ in range(2))
+    assert first == first
+    assert first != second
+
+
+@pytest.mark.parametrize("n", [1, 2, 30])
+def test_plans_of_few_points(n):
+    X = unit_cube_mixture(n, 2, rng=0)
+    plan = bb.plan(X, bb.Gaussian(0.5), tol=0.1, rng=0)
+    assert bb.factorize(X, bb.Gaussian(0.5), plan=plan, rng=0).stored <= plan.stored + 3 * n
+
+
+def test_memory_is_looked_at_when_a_plan_is_carried_out(cloud, monkeypatch):
+    plan = bb.plan(cloud, bb.Gaussian(0.5), tol=0.1, n_clusters=4, rng=0)
+    monkeypatch.setattr(importlib.import_module("blockbasis.factorize"), "available_memory", lambda: 1000)
+    with pytest.raises(MemoryError, match="A larger tol or bandwidth would fit"):
+        bb.factorize(cloud, bb.Gaussian(0.5), plan=plan)
+
+
 def test_the_number_of_clusters_is_near_the_best(cloud):
     """At a budget, the error is within 15% of the best over a grid of k: the minimum is flat."""
     kernel, budget = bb.Gaussian(0.3), 30 * len(cloud)
@@ -132,6 +160,10 @@ def test_a_small_ridge_changes_nothing(cloud):
         ({"ridge": 0.0}, "'ridge' parameter of factorize must be a positive finite number. Got 0.0"),
         ({"ridge": "1"}, "'ridge' parameter of factorize must be a positive number. Got '1'"),
         ({"ridge": 1.0, "memory": 10**5}, "'ridge' parameter of factorize goes with 'tol' only. Got it with 'memory'"),
+        (
+            {"ridge": 1.0, "algorithm": "paper"},
+            "'ridge' parameter of factorize must be left out with algorithm='paper'",
+        ),
         ({"ridge": 1.0, "rank": 5}, "'ridge' parameter of factorize goes with 'tol' only. Got it with 'rank'"),
     ],
     ids=str,
@@ -151,7 +183,7 @@ def scattered(n=1000):
 
 def test_a_warning_names_a_tolerance_that_pays():
     X, kernel = scattered()
-    with pytest.warns(bb.PerformanceWarning, match=r"no fewer than the dense matrix has. tol=") as caught:
+    with pytest.warns(bb.PerformanceWarning, match=r"more than the 500500 of the dense matrix. tol=") as caught:
         A = bb.factorize(X, kernel, tol=1e-4, rng=0)
     assert caught[0].filename == __file__
     assert bb.relative_error(A, X, kernel).value <= 1e-4
@@ -173,7 +205,7 @@ def test_what_does_not_fit_is_refused_before_it_is_built(monkeypatch):
     for module in (tuning, importlib.import_module("blockbasis.factorize")):
         monkeypatch.setattr(module, "available_memory", lambda: 2 * 10**6)
     events = []
-    with pytest.raises(MemoryError, match=r"of which 0.0 GB are free. tol="):
+    with pytest.raises(MemoryError, match=r"0.002 GB are free. tol="):
         bb.factorize(X, kernel, tol=1e-2, rng=0, progress=events.append)
     assert {event.stage.split()[0] for event in events} == {"look"}
 
