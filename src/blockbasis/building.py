@@ -35,8 +35,8 @@ from blockbasis.verification import (
     smallest_within,
 )
 
-#: The check must show the tolerance met by this many standard errors.
-_DEVIATIONS = 2.5
+#: The check must show the tolerance met by this many standard errors: rows are of heavy tails, and chose the ranks.
+_DEVIATIONS = 3.5
 #: A cluster that holds more than its share of the error is raised by this much.
 _RAISE = 1.4
 _RAISE_MORE = 4
