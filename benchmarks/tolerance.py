@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from blockbasis.selection import select
 from core_accuracy import DenseReference
 from data import load_standardized
 from scipy.sparse.linalg import eigsh
@@ -28,6 +27,7 @@ from scipy.sparse.linalg import eigsh
 import blockbasis as bb
 from blockbasis.datasets import unit_cube_mixture
 from blockbasis.matrix import KernelMatrix
+from blockbasis.selection import select
 
 DATA = ("abalone", "pendigits", "ctg", "emg", "gesture", "census_house")
 BANDWIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)
