@@ -112,6 +112,8 @@ def test_wrong_progress(cloud, wrong):
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to a child on Windows")
 def test_an_interrupt_ends_the_work_and_leaves_nothing(tmp_path):
     code = (
+        "import signal\n"  # a test run in the background has the signal ignored, and its children inherit that
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "import blockbasis as bb\n"
         "from blockbasis.datasets import unit_cube_mixture\n"
         "X = unit_cube_mixture(50_000, 8, rng=0)\n"

@@ -8,7 +8,7 @@ from scipy import sparse
 from scipy.sparse.linalg import aslinearoperator
 
 import blockbasis as bb
-from blockbasis import sampling
+from blockbasis import matrix
 
 
 def symmetric(values, seed=0):
@@ -99,7 +99,7 @@ def test_stable_rank_is_numpys(radial, points, seed):
 
 
 def test_stable_rank_of_any_operator(points, monkeypatch):
-    monkeypatch.setattr(sampling, "_TILE_ENTRIES", 160 * 7)
+    monkeypatch.setattr(matrix, "_TILE_ENTRIES", 160 * 7)
     A = bb.factorize(points, bb.Gaussian(0.3), n_clusters=4, rank=5, rng=0)
     values = np.linalg.eigvalsh(A.todense())
     exact = (values**2).sum() / values[-1] ** 2
