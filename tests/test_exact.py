@@ -70,7 +70,9 @@ def test_scipys_contract(points, rng):
 def test_products_leave_their_argument_alone(points):
     V = np.ones((160, 3))
     V.setflags(write=False)
-    bb.ExactKernel(points, bb.Gaussian(0.4)) @ V
+    product = bb.ExactKernel(points, bb.Gaussian(0.4)) @ V
+    np.testing.assert_array_equal(V, 1)
+    assert not np.shares_memory(product, V)
 
 
 def test_the_same_bits_for_every_number_of_threads(points, rng, small_tiles):
