@@ -23,10 +23,15 @@ _SAMPLE = 384
 _FACTORIZATION_PACE = 0.3
 
 
+def dense_floats(n: int) -> int:
+    """Floats of the dense matrix, counted as those of C are: each pair of symmetric entries once."""
+    return n * (n + 1) // 2
+
+
 def stored_floats(sizes: IntArray, ranks: IntArray, *, diagonal: bool) -> int:
     """Floats that a product reads: U, each pair of symmetric entries of C once, D."""
     total = int(ranks.sum())
-    return int(sizes @ ranks) + total * (total + 1) // 2 + (int(sizes.sum()) if diagonal else 0)
+    return int(sizes @ ranks) + dense_floats(total) + (int(sizes.sum()) if diagonal else 0)
 
 
 def kept_bytes(sizes: IntArray, ranks: IntArray, n_features: int, itemsize: int, *, diagonal: bool) -> int:

@@ -83,9 +83,8 @@ class Job:
 
     @property
     def dense(self) -> int:
-        """Floats of the dense matrix, counted as those of C are: each pair of symmetric entries once."""
-        n = int(self.X.shape[0])
-        return n * (n + 1) // 2
+        """Floats of the dense matrix."""
+        return costs.dense_floats(int(self.X.shape[0]))
 
     def matrix(self, partition: Partition) -> KernelMatrix:
         return KernelMatrix(self.kernel, self.X[partition.order], counter=self.counter)
@@ -145,9 +144,8 @@ class Plan:
 
     @property
     def dense(self) -> int:
-        """Floats of the dense matrix, counted as those of C are: each pair of symmetric entries once."""
-        n = self.partition.n_points
-        return n * (n + 1) // 2
+        """Floats of the dense matrix."""
+        return costs.dense_floats(self.partition.n_points)
 
     @property
     def stored(self) -> int:
@@ -224,7 +222,7 @@ def default_clusters(n: int) -> int:
 def _least_stored(job: Job, n_clusters: int) -> int:
     """Floats of one vector for each cluster: no factorization of so many clusters stores less."""
     n = int(job.X.shape[0])
-    return n + n_clusters * (n_clusters + 1) // 2 + (n if job.method.diagonal else 0)
+    return n + costs.dense_floats(n_clusters) + (n if job.method.diagonal else 0)
 
 
 def _check_budget(job: Job, partition: Partition) -> None:
