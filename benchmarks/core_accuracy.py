@@ -15,6 +15,7 @@ import numpy as np
 from data import load_standardized
 
 import blockbasis as bb
+from blockbasis._linalg import semidefinite_part
 from blockbasis.basis import DIAGONAL_ROUNDS
 from blockbasis.matrix import KernelMatrix
 from blockbasis.partition import Partition, kmeans
@@ -89,7 +90,8 @@ class DenseReference:
             M[at] = 1
             whole = U.T @ M[:, rows] @ U
             for _ in range(20):
-                d = np.clip(1 - np.einsum("ij,ij->i", U @ (whole - (U.T * d) @ U), U), 0, 1)
+                core = semidefinite_part(whole - (U.T * d) @ U)
+                d = np.clip(1 - np.einsum("ij,ij->i", U @ core, U), 0, 1)
             M[at] = 1 - d
             Q = self._range(M, Q, 2)
         U = self._leading(M, Q, rank)

@@ -31,3 +31,21 @@ def negative_eigenpairs(M: FloatArray) -> tuple[FloatArray, FloatArray]:
         values, vectors = np.linalg.eigh(M)
     negative = values < 0
     return values[negative], vectors[:, negative]
+
+
+#: Negative eigenvalues below this share of the largest diagonal entry are rounding.
+_DEFINITE = 1e-12
+
+
+def semidefinite_part(M: FloatArray) -> FloatArray:
+    """A symmetric matrix without its negative eigenvalues; itself when it has none.
+
+    A Cholesky factorization tells, and only where it fails are the negative eigenpairs computed.
+    """
+    shift = _DEFINITE * float(np.abs(np.diagonal(M)).max(initial=0.0))
+    try:
+        linalg.cholesky(M + shift * np.eye(M.shape[0]), lower=True, overwrite_a=True, check_finite=False)
+        return M
+    except linalg.LinAlgError:
+        values, vectors = negative_eigenpairs(M)
+    return M - (vectors * values) @ vectors.T

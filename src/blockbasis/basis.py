@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from blockbasis._linalg import semidefinite_part
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.directions import (
     OVERSAMPLING,
@@ -366,7 +367,9 @@ def _core_and_diagonal(
     whole = interpolation @ block @ interpolation.T
     for _ in range(_LOCAL_UPDATES):
         core = _symmetric(whole - (interpolation * diagonal[rows]) @ interpolation.T)
-        held = np.einsum("ij,ij->i", U @ core.astype(U.dtype), U)
+        # Two near points in an empty neighbourhood: their block less its whole diagonal has eigenvalues a and -a. What
+        # is left when the negative one is gone puts a back on the diagonal, and one direction then holds the pair.
+        held = np.einsum("ij,ij->i", U @ semidefinite_part(core).astype(U.dtype), U)
         before, diagonal = diagonal, np.clip(values - held, 0, values)
         if np.abs(diagonal - before).max() <= _SETTLED * np.abs(values).max():
             break

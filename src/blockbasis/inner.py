@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg
 
-from blockbasis._linalg import negative_eigenpairs
+from blockbasis._linalg import semidefinite_part
 from blockbasis._parallel import map_threads
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.basis import ClusterBasis, interpolate
@@ -347,7 +346,8 @@ def _own_block(sides: Sides, i: int, method: str, diagonal: bool, rng: np.random
         (block,) = _BLOCKS[method](sides, i, [i], rng)
         if diagonal:
             block = block - _projected_diagonal(basis)
-    return (block + block.T) / 2
+    block = (block + block.T) / 2
+    return semidefinite_part(block) if diagonal else block  # the diagonal was settled beside the definite part
 
 
 def _projected_diagonal(basis: ClusterBasis) -> FloatArray:
@@ -400,25 +400,15 @@ def _drop_small(
 
 # --- definiteness ----------------------------------------------------------------------------------------------------
 
-#: Negative eigenvalues below this share of the largest diagonal entry are rounding.
-_DEFINITE = 1e-12
-
 
 def nearest_semidefinite(inner: InnerMatrix) -> InnerMatrix:
-    """The inner matrix without its negative eigenvalues; itself when it has none.
-
-    A Cholesky factorization tells, and only where it fails are the negative eigenpairs computed.
-    """
+    """The inner matrix without its negative eigenvalues; itself when it has none."""
     dense = inner.todense()
-    shift = _DEFINITE * float(np.abs(np.diagonal(dense)).max(initial=0.0))
-    try:
-        linalg.cholesky(dense + shift * np.eye(dense.shape[0]), lower=True, overwrite_a=True, check_finite=False)
+    definite = semidefinite_part(dense)
+    if definite is dense:
         return inner
-    except linalg.LinAlgError:
-        values, vectors = negative_eigenpairs(dense)
-    dense -= (vectors * values) @ vectors.T
     panels = tuple(
-        dense[inner.row_offsets[i] : inner.row_offsets[i + 1], inner.columns_of(i)].copy()
+        definite[inner.row_offsets[i] : inner.row_offsets[i + 1], inner.columns_of(i)].copy()
         for i in range(len(inner.panels))
     )
     return replace(inner, panels=panels)
