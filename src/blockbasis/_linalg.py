@@ -48,4 +48,5 @@ def semidefinite_part(M: FloatArray) -> FloatArray:
         return M
     except linalg.LinAlgError:
         values, vectors = negative_eigenpairs(M)
-    return M - (vectors * values) @ vectors.T
+    definite: FloatArray = M - (vectors * values) @ vectors.T
+    return definite

@@ -221,10 +221,10 @@ def sampled_basis(
 
 
 def sampled_spectrum(
-    matrix: KernelMatrix, cluster: slice, skeleton: Skeleton, rank: int, rng: np.random.Generator
+    matrix: KernelMatrix, cluster: slice, skeleton: Skeleton, rank: int, rng: np.random.Generator, rounds: int
 ) -> Spectrum:
     """Spectrum of the basis that `sampled_basis` would return, without the rest of it."""
-    return _settled(matrix, cluster, skeleton, rank, rng, DIAGONAL_ROUNDS)[-1]
+    return _settled(matrix, cluster, skeleton, rank, rng, rounds)[-1]
 
 
 def _settled(
@@ -265,6 +265,7 @@ def skeleton_basis(
     rank: int,
     rng: np.random.Generator,
     keep: Keep | None = None,
+    rounds: int = DIAGONAL_ROUNDS,
 ) -> ClusterBasis:
     """Orthonormal combinations of a few kernel columns, so that the extension to new points is exact.
 
@@ -284,16 +285,42 @@ def skeleton_basis(
     pivots = np.setdiff1d(important_columns(Q.T, Q.shape[1]), drawn)
     if pivots.size:
         seen = np.concatenate((seen, matrix.block(cluster.start + pivots, skeleton.columns) * scales))
-    coordinates = interpolate(Q, np.concatenate((drawn, pivots))) @ seen.astype(np.float64)
-    small, s, _ = np.linalg.svd(triangle(coordinates.T).T)
     norm = energy_of(seen[: len(drawn)]) * height / len(drawn)
-    spectrum = Spectrum(s**2, max(norm - float((s**2).sum()), 0.0), 0.0, norm)
-    rank = min(rank if keep is None else min(rank, keep(spectrum)), Q.shape[1])
-    rotation = small[:, :rank].astype(Q.dtype)
-    extension = Extension(extension.points, extension.coefficients @ rotation)
-    return replace(
-        _with_rows(matrix, cluster, Q @ rotation, np.zeros(height), lambda rows: extension, rng), spectrum=spectrum
+    rotation, diagonal, energies = _settled_rotation(
+        matrix, cluster, Q, np.concatenate((drawn, pivots)), seen, skeleton, rank, rng, rounds
     )
+    taken_out = float(diagonal @ (2 * matrix.diagonal(cluster) - diagonal))
+    spectrum = Spectrum(energies, max(norm - taken_out - float(energies.sum()), 0.0), 0.0, norm)
+    rank = min(rank if keep is None else min(rank, keep(spectrum)), Q.shape[1])
+    rotation = rotation[:, :rank].astype(Q.dtype)
+    extension = Extension(extension.points, extension.coefficients @ rotation)
+    return replace(_with_rows(matrix, cluster, Q @ rotation, diagonal, lambda rows: extension, rng), spectrum=spectrum)
+
+
+def _settled_rotation(
+    matrix: KernelMatrix,
+    cluster: slice,
+    Q: FloatArray,
+    rows: IntArray,
+    seen: FloatArray,
+    skeleton: Skeleton,
+    rank: int,
+    rng: np.random.Generator,
+    rounds: int,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Rotation of Q to the directions of most energy in the columns less the diagonal part, that part, the energies."""
+    _, at, own = np.intersect1d(cluster.start + rows, skeleton.columns, return_indices=True)
+    spikes = seen[at, own].copy()
+    inverse = interpolate(Q, rows)
+    diagonal = np.zeros(Q.shape[0])
+    for settling in range(rounds + 1):
+        seen[at, own] = spikes - diagonal[rows[at]] * skeleton.scales[own]
+        rotation, s, _ = np.linalg.svd(triangle((inverse @ seen.astype(np.float64)).T).T)
+        if settling < rounds:
+            U = Q @ rotation[:, :rank].astype(Q.dtype)
+            some = determining_rows(U, _SETTLING_ROWS_PER_RANK * U.shape[1], rng)
+            _, diagonal = _core_and_diagonal(matrix, cluster, U, some, interpolate(U, some), diagonal)
+    return rotation, diagonal, s**2
 
 
 def _with_rows(

@@ -89,7 +89,7 @@ def basis_of(
     if method.paper:
         return paper_basis(matrix, cluster, skeleton, rank, rng)
     if method.basis == "skeleton":
-        return skeleton_basis(matrix, cluster, skeleton, rank, rng, keep)
+        return skeleton_basis(matrix, cluster, skeleton, rank, rng, keep, DIAGONAL_ROUNDS if method.diagonal else 0)
     # Without D the exact row-submatrix, or the exact diagonal block, is what was asked for.
     settle = method.diagonal or method.sampling not in ("exact", "diagonal-block")
     return sampled_basis(matrix, cluster, skeleton, rank, rng, keep, DIAGONAL_ROUNDS if settle else 0)

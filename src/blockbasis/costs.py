@@ -11,7 +11,7 @@ from blockbasis._typing import FloatArray, IntArray
 from blockbasis.basis import INNER_ROWS_PER_RANK
 from blockbasis.matrix import KernelMatrix
 from blockbasis.sampling import ENERGY_COLUMNS_PER_RANK
-from blockbasis.verification import CHECK_ROWS
+from blockbasis.verification import n_check_rows
 
 #: Points that a basis is extended from, for each of its vectors.
 _EXTENSION_POINTS = 2
@@ -47,17 +47,18 @@ def working_bytes(sizes: IntArray, ranks: IntArray, n_features: int, itemsize: i
     """Bytes alive at once while it is built and checked."""
     total = int(ranks.sum())
     interpolation = INNER_ROWS_PER_RANK * int((ranks**2).sum())
-    checks = CHECK_ROWS * total
+    checks = n_check_rows(int(sizes.sum())) * total
     return kept_bytes(sizes, ranks, n_features, itemsize, diagonal=True) + 8 * (
         _INNER_COPIES * total**2 + interpolation + checks
     )
 
 
-def needed_entries(sizes: IntArray, ranks: IntArray) -> int:
+def needed_entries(sizes: IntArray, ranks: IntArray, *, exact_inner: bool) -> int:
     """Kernel entries evaluated for bases, inner matrix and check."""
     n = int(sizes.sum())
     columns = np.minimum(ENERGY_COLUMNS_PER_RANK * ranks, n)
-    return int(sizes @ columns) + _inner_entries(sizes, ranks) + CHECK_ROWS * n
+    inner = dense_floats(n) if exact_inner else _inner_entries(sizes, ranks)
+    return int(sizes @ columns) + inner + n_check_rows(n) * n
 
 
 def _inner_entries(sizes: IntArray, ranks: IntArray) -> int:
@@ -84,11 +85,11 @@ def measure_rates(matrix: KernelMatrix) -> Rates:
     return Rates((evaluated - start) / some.stop**2, (end - evaluated) / _SAMPLE**3)
 
 
-def building_seconds(sizes: IntArray, ranks: IntArray, rates: Rates, for_bases: FloatArray, n_jobs: int) -> float:
+def building_seconds(sizes: IntArray, ranks: IntArray, rates: Rates, for_bases: FloatArray, threads: int) -> float:
     """Time to build and check, when the bases take ``for_bases`` seconds each on one thread."""
-    total, rows = int(ranks.sum()), np.minimum(INNER_ROWS_PER_RANK * ranks, sizes)
-    entries = _inner_entries(sizes, ranks) + CHECK_ROWS * int(sizes.sum())
+    n, total, rows = int(sizes.sum()), int(ranks.sum()), np.minimum(INNER_ROWS_PER_RANK * ranks, sizes)
+    entries = _inner_entries(sizes, ranks) + n_check_rows(n) * n
     inner = float(ranks @ rows) * int(rows.sum()) / 2 + total * float(ranks @ rows) / 2
-    checks = CHECK_ROWS * float(sizes @ ranks)
+    checks = n_check_rows(n) * float(sizes @ ranks)
     parallel = float(for_bases.sum()) + rates.entry * entries + rates.product * (inner + checks)
-    return parallel / n_jobs + rates.product / _FACTORIZATION_PACE * total**3 / 3
+    return parallel / threads + rates.product / _FACTORIZATION_PACE * total**3 / 3

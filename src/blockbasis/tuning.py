@@ -6,6 +6,7 @@ The plan comes from pilots: bases of some clusters, whose spectra stand for all.
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from blockbasis import costs
 from blockbasis._machine import available_memory
 from blockbasis._parallel import map_threads
 from blockbasis._typing import FloatArray, IntArray
-from blockbasis.basis import Spectrum, sampled_spectrum
+from blockbasis.basis import DIAGONAL_ROUNDS, Spectrum, sampled_spectrum
 from blockbasis.construction import Method
 from blockbasis.kernels import Kernel
 from blockbasis.matrix import Counter, KernelMatrix
@@ -304,13 +305,14 @@ def _pilot(job: Job, partition: Partition, rank: int, points: int, rng: np.rando
     highest = np.minimum(rank, sizes)
     spectra: list[Spectrum] = [None] * len(chosen)  # type: ignore[list-item]
     seconds = np.zeros(len(chosen))
+    rounds = DIAGONAL_ROUNDS if job.method.diagonal else 0
 
     def one(position: int) -> tuple[Spectrum, float]:
         start = time.thread_time()
         cluster, rank = partition.cluster(int(chosen[position])), int(highest[position])
         n_columns, stream = _PILOT_COLUMNS_PER_RANK * rank, streams[position]
         columns = attentive_sampling(matrix, cluster, partition, n_columns, stream)
-        spectrum = sampled_spectrum(matrix, cluster, columns, rank, stream)
+        spectrum = sampled_spectrum(matrix, cluster, columns, rank, stream, rounds)
         return spectrum, time.thread_time() - start
 
     todo = np.arange(len(chosen))
@@ -377,6 +379,7 @@ def _plan_of(job: Job, pilot: _Pilot) -> Plan:
     built = np.minimum(with_reserve(ranks), sizes)
     for_bases = _BASIS_PER_PILOT * _by_size(pilot, pilot.seconds)
     rates = costs.measure_rates(job.matrix(partition))
+    threads = min(job.n_jobs, os.cpu_count() or 1, partition.n_clusters)
     plan = Plan(
         job.goal,
         job.method,
@@ -386,9 +389,9 @@ def _plan_of(job: Job, pilot: _Pilot) -> Plan:
         job.kernel,
         job.X.sum(axis=0),
         job.X.dtype,
-        costs.needed_entries(sizes, built),
+        costs.needed_entries(sizes, built, exact_inner=job.method.inner == "exact"),
         _relative(pilot.market, pilot.error),
-        costs.building_seconds(sizes, built, rates, for_bases, job.n_jobs),
+        costs.building_seconds(sizes, built, rates, for_bases, threads),
         None,
     )
     return _with_fitting_tol(job, pilot, plan)

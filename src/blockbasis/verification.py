@@ -23,7 +23,7 @@ from blockbasis.partition import Partition
 from blockbasis.ranks import Market
 
 #: Rows checked; all of them when the points are few.
-CHECK_ROWS = 2048
+_CHECK_ROWS = 2048
 _FEW_POINTS = 4096
 _ROWS_PER_CLUSTER = 2
 
@@ -78,6 +78,11 @@ class Measured:
         return ErrorEstimate(value, self.error_stderr / (2 * value * self.norm) if value else 0.0, self.exact)
 
 
+def n_check_rows(n: int) -> int:
+    """Rows to check of a matrix of ``n`` rows."""
+    return n if n <= _FEW_POINTS else _CHECK_ROWS
+
+
 def draw_check_rows(
     matrix: KernelMatrix,
     partition: Partition,
@@ -87,7 +92,7 @@ def draw_check_rows(
 ) -> list[CheckRows]:
     """Exact rows from every cluster: half of them where points are, half where error is expected."""
     n = partition.n_points
-    wanted = n if n <= _FEW_POINTS else CHECK_ROWS
+    wanted = n_check_rows(n)
     expected = np.sqrt([size * _expected_error(basis) for size, basis in zip(partition.sizes, bases, strict=True)])
     share = partition.sizes / n / 2 + (expected / expected.sum() / 2 if expected.sum() > 0 else partition.sizes / n / 2)
     counts = np.minimum(np.maximum(np.rint(wanted * share).astype(int), _ROWS_PER_CLUSTER), partition.sizes)
