@@ -70,7 +70,8 @@ def read_arrays(path: Path) -> tuple[FloatArray, FloatArray]:
         When the file is not a whole archive with both.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        # A stream of our own, because numpy leaves its file open when it is no archive.
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             X, y = archive["X"], archive["y"]
     except Exception as error:  # noqa: BLE001 (whatever zipfile, zlib and numpy make of bytes that are not ours)
         raise DatasetError(f"{path} is not a whole npz file with arrays X and y: {error}.") from error

@@ -111,9 +111,10 @@ def _find_layout(path: Path, *, named: bool) -> _Layout:
     return _Layout(delimiter, tuple(name.strip() for name in first), len(first))
 
 
-def _fit(rows: Sequence[Row]) -> tuple[int, int]:
-    """How well a delimiter cuts lines into numbers; ties go to the one that cuts more."""
-    return sum(_is_number(cell) for row in rows for cell in row), len(rows[0])
+def _fit(rows: Sequence[Row]) -> tuple[bool, int, int]:
+    """How well a delimiter cuts lines: into as many fields each, into numbers, into many."""
+    widths = {len(row) for row in rows}
+    return widths != {1} and len(widths) == 1, sum(_is_number(cell) for row in rows for cell in row), len(rows[0])
 
 
 def _is_header(first: Row, rest: Sequence[Row]) -> bool:

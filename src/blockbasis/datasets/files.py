@@ -117,17 +117,16 @@ def _check_numbers(path: Path, X: FloatArray, y: FloatArray | None, columns: Seq
 
 def _read_npy(path: Path, target: str | int | None) -> Contents:
     try:
-        X = np.load(path, allow_pickle=False)
+        with path.open("rb") as stream:
+            X = np.lib.format.read_array(stream, allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
         raise ValueError(f"{path} is not a whole npy file of numbers: {error}.") from error
-    if not isinstance(X, np.ndarray):
-        raise ValueError(f"{path} is not an npy file, though its name says so.")
     return _split(path, _check_table(path, X), target)
 
 
 def _read_npz(path: Path, target: str | int | None) -> Contents:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             arrays = dict(archive)
     except (ValueError, EOFError, OSError, TypeError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} is not a whole npz file of numbers: {error}.") from error

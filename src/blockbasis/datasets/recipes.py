@@ -6,6 +6,7 @@ Each recipe ends in the same numbers, in the same order, or is refused: a checks
 from __future__ import annotations
 
 import io
+import tempfile
 import urllib.request
 import zipfile
 from collections.abc import Callable, Sequence
@@ -147,7 +148,8 @@ def _census_house() -> Arrays:
 
 
 def _covtype() -> Arrays:
-    X, y = fetch_covtype(return_X_y=True)
+    with tempfile.TemporaryDirectory() as folder:  # what is kept is kept once, in our own cache
+        X, y = fetch_covtype(data_home=folder, return_X_y=True)
     return X, y
 
 
@@ -259,7 +261,7 @@ _ALL = (
         "drawn over all four persons. The paper has 19 of them: y < 19 gives its number of points.",
         f"https://archive.ics.uci.edu/dataset/213 (EMG Physical Action Data Set; {_CC_BY})",
         convert=_emg,
-        bring=f"Unpack {UCI}/213/emg+physical+action+data+set.zip, and the archive in it, into",
+        bring=f"Unpack {UCI}/213/emg+physical+action+data+set.zip, and any archive in it, into",
     ),
     Recipe(
         "ctg",
