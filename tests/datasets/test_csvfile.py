@@ -52,6 +52,7 @@ def test_delimiters_and_headers(read, delimiter, header, name):
         "x,y\r\n1,2\r\n3,4\r\n",
         "\n\nx,y\n\n1,2\n\n3,4\n\n",
         "# x,y\n1,2\n3,4",
+        "# x y\n1 2\n3 4",
         '"x","y"\n"1","2"\n"3","4"\n',
         "x, y\n 1 , 2\n3 ,4 \n",
         "x y\n1 2\n3 4\n",

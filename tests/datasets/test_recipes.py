@@ -84,9 +84,10 @@ def test_pendigits_has_the_training_rows_first(uci):
 
 
 def test_gesture_has_the_videos_in_order(uci):
-    members = {f"{video}_va3.csv": f"1,2,Phase\n{k},0.5,{'DPSHRDP'[k]}\n" for k, video in enumerate("a1 a2 a3".split())}
-    members |= {f"{video}_va3.csv": f"1,2,Phase\n{k + 3},-0.5,{'HRDP'[k]}\n" for k, video in enumerate(["b1", "b3"])}
-    members |= {"c3_va3.csv": "1,2,Phase\n6,1e-3,S\n", "c1_va3.csv": "1,2,Phase\n5,0,R\n", "a1_raw.csv": "none"}
+    rows = {"c3": "6,1e-3,S", "a1": "0,0.5,D", "b1": "3,-0.5,H", "a2": "1,0.5,P", "c1": "5,0,R", "b3": "4,-0.5,R"}
+    rows["a3"] = "2,0.5,S"
+    members = {f"{video}_va3.csv": f"1,2,Phase\n{row}\n" for video, row in rows.items()}
+    members["a1_raw.csv"] = "none"
     uci("/302/gesture+phase+segmentation.zip", members)
     X, y = download("gesture")
     assert X.tolist() == [[0, 0.5], [1, 0.5], [2, 0.5], [3, -0.5], [4, -0.5], [5, 0], [6, 1e-3]]

@@ -101,13 +101,13 @@ def _find_layout(path: Path, *, named: bool) -> _Layout:
         lines = list(itertools.islice((line for line in stream if line.strip()), _SAMPLE))
     if not lines:
         raise ValueError(f"{path} is empty.")
+    lines[0] = lines[0].removeprefix("#")  # before the header that numpy.savetxt writes
     delimiter = max(_DELIMITERS, key=lambda candidate: _fit(list(_rows(lines, candidate))))
     first, *rest = _rows(lines, delimiter)
     if not named and not _is_header(first, rest):
         return _Layout(delimiter, None, len(first))
     if not rest:
         raise ValueError(f"{path} has a header and no points.")
-    first = [first[0].lstrip("# "), *first[1:]]
     return _Layout(delimiter, tuple(name.strip() for name in first), len(first))
 
 

@@ -62,5 +62,5 @@ def standardized(X: Any) -> FloatArray:
     # A mean is rounded: what is left of a constant column, and its standard deviation, would be rounding.
     constant = X.min(axis=0) == X.max(axis=0)
     centred[:, constant] = 0
-    centred /= np.where(constant, 1, centred.std(axis=0))
+    centred /= np.where(constant, 1, X.std(axis=0))
     return np.asarray(centred)
