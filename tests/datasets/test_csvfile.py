@@ -50,7 +50,7 @@ def test_delimiters_and_headers(read, delimiter, header, name):
     [
         "\ufeffx,y\n1,2\n3,4\n",
         "x,y\r\n1,2\r\n3,4\r\n",
-        "\n\nx,y\n\n1,2\n\n3,4\n\n",
+        "\n\nx,y\n\n1,2\n  \n3,4\n\n",
         "# x,y\n1,2\n3,4",
         "# x y\n1 2\n3 4",
         '"x","y"\n"1","2"\n"3","4"\n',
@@ -158,6 +158,7 @@ def test_targets_of_no_kind(read, target):
         ("x;y\n1,5;2,5\n", "Got '1,5' in line 2, column 'x'"),
         ("x,y\n1,2\n3,nan\n", "free of NaN and infinity. Got nan in row 1, column 'y' instead"),
         ("1,2\ninf,4\n", "free of NaN and infinity. Got inf in row 1, column 0 instead"),
+        ("x,y\n1,2\n3,\uff14\n", "cannot be read as a table of numbers: could not convert"),  # a digit only to Python
         (b"x,y\n1,\xff\xfe\n", "must be text in UTF-8"),
     ],
 )

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import email.message
+import hashlib
+import io
+import json
 import os
+import urllib.request
+import urllib.response
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.datasets import fetch_openml
 from sklearn.utils import Bunch
 
 from blockbasis.datasets import recipes
@@ -109,15 +116,75 @@ def test_columns_of_openml_are_taken_by_name(monkeypatch):
     assert y.tolist() == [90, 80]
 
 
-def test_counts_of_ctg_become_rates(monkeypatch):
-    columns = {f"V{place}": [float(place), 10.0 * place] for place in range(1, 36)}
-    columns |= {"V1": [100, 0], "V2": [200, 50], "Class": ["10", "2"]}
-    monkeypatch.setattr(recipes, "fetch_openml", FakeOpenML(1466, columns, {"Class": ["1", "10", "2"]}))
+CTG = {f"V{place}": [float(place), 10.0 * place] for place in range(1, 36)}
+CTG |= {"V1": [100, 0], "V2": [200, 50], "Class": ["10", "2"]}
+
+
+class OpenMLServer(urllib.request.HTTPSHandler):
+    """What openml.org says of a table whose last column is a category: for the real fetch_openml."""
+
+    def __init__(self, data_id, columns, categories):
+        super().__init__()
+        self.asked = []
+        *numeric, nominal = columns
+        kinds = [*(f"@attribute {name} real" for name in numeric), f"@attribute {nominal} {{{','.join(categories)}}}"]
+        rows = [",".join(map(str, row)) for row in zip(*columns.values(), strict=True)]
+        arff = "\n".join(["@relation table", *kinds, "@data", *rows]) + "\n"
+        features = [
+            {
+                "index": str(j),
+                "name": name,
+                "data_type": "nominal" if name == nominal else "numeric",
+                "is_target": "true" if name == nominal else "false",
+                "is_ignore": "false",
+                "is_row_identifier": "false",
+            }
+            for j, name in enumerate(columns)
+        ]
+        description = {
+            "id": str(data_id),
+            "name": "table",
+            "version": "1",
+            "status": "active",
+            "description": "two rows",
+            "format": "ARFF",
+            "file_id": "1",
+            "url": "https://www.openml.org/data/v1/download/1/table.arff",
+            "md5_checksum": hashlib.md5(arff.encode()).hexdigest(),
+        }
+        api = f"/api/v1/json/data/{{}}{data_id}"
+        qualities = [{"name": "NumberOfInstances", "value": str(len(rows))}]
+        self.pages = {
+            api.format(""): json.dumps({"data_set_description": description}),
+            api.format("features/"): json.dumps({"data_features": {"feature": features}}),
+            api.format("qualities/"): json.dumps({"data_qualities": {"quality": qualities}}),
+            "/data/v1/download/1/table.arff": arff,
+        }
+
+    def https_open(self, request):
+        self.asked.append((request.host, request.selector))
+        body = io.BytesIO(self.pages[request.selector].encode())
+        answer = urllib.response.addinfourl(body, email.message.Message(), request.full_url, 200)
+        answer.msg = "OK"
+        return answer
+
+
+@pytest.mark.parametrize("real_fetch", [False, True])
+def test_counts_of_ctg_become_rates(monkeypatch, real_fetch):
+    classes = ["1", "10", "2"]
+    if real_fetch:
+        server = OpenMLServer(1466, CTG, classes)
+        monkeypatch.setattr(urllib.request, "_opener", urllib.request.build_opener(server))
+        monkeypatch.setattr(recipes, "fetch_openml", fetch_openml)
+    else:
+        monkeypatch.setattr(recipes, "fetch_openml", FakeOpenML(1466, CTG, {"Class": classes}))
     X, y = download("ctg")
     rates = np.array([5, 6, 7, 12, 13, 14])
     assert X[0].tolist() == [4, *(rates / 100), 8, 9, 10, 11, *range(16, 26)]
     assert X[1].tolist() == [40, *(rates * 10 / 50), 80, 90, 100, 110, *range(160, 260, 10)]
     assert y.tolist() == [10, 2]
+    if real_fetch:
+        assert {host for host, _ in server.asked} == {"www.openml.org"}
 
 
 def test_covtype_is_scikit_learns(monkeypatch):

@@ -156,11 +156,12 @@ def _read_values(path: Path, layout: _Layout, place: int | None, labels: dict[st
         return labels.setdefault(text.strip(), len(labels))
 
     with _open(path) as stream:
+        lines = (line for line in stream if line.strip())
         if layout.names is not None:
-            next(line for line in stream if line.strip())
+            next(lines)
         try:
             values = np.loadtxt(
-                stream,
+                lines,
                 delimiter=layout.delimiter,
                 comments=None,
                 quotechar='"',
