@@ -129,13 +129,12 @@ def _instructions(recipe: Recipe) -> str:
 
 def _downloaded(recipe: Recipe, download: Callable[[], Arrays], cached: Path, damage: str) -> Arrays:
     try:
-        X, y = download()
+        X, y = _verified(recipe, *download(), origin="what is there now")
     except Exception as error:  # noqa: BLE001 (no network, no server, no such file, or something else in its place)
         raise DatasetError(
             f"{recipe.name} is not at hand and could not be downloaded from {recipe.source}: {type(error).__name__}: "
             f"{error}.{damage} {_instructions(recipe)}"
         ) from error
-    _verified(recipe, X, y, origin=recipe.source)
     try:
         write_arrays(cached, X, y)
     except OSError as error:
