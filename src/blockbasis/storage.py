@@ -10,14 +10,13 @@ import hashlib
 import io
 import json
 import os
-import secrets
 import zipfile
 from dataclasses import asdict, fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from blockbasis._files import replacing
 from blockbasis._typing import FloatArray
 from blockbasis.accuracy import ErrorEstimate
 from blockbasis.basis import BlockDiagonal, Extension
@@ -66,18 +65,8 @@ def save(A: BlockBasis | CrossBlockBasis, path: str | os.PathLike[str]) -> None:
         )
     meta, arrays = _describe(A)
     meta["digest"] = _digest(meta, arrays)
-    target = Path(path)
-    temporary = target.parent / f".{target.name}.{secrets.token_hex(8)}"
-    handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o666)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            _write_archive(stream, meta, arrays)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with replacing(path) as stream:
+        _write_archive(stream, meta, arrays)
 
 
 def load(path: str | os.PathLike[str], *, kernel: Any = None) -> BlockBasis | CrossBlockBasis:

@@ -1,0 +1,231 @@
+"""Points from a user's own file: CSV, NPZ, NPY, Parquet or LIBSVM."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import load_svmlight_file
+
+from blockbasis._typing import FloatArray
+from blockbasis.datasets.csvfile import Contents, find_column, read_csv
+from blockbasis.datasets.dataset import Dataset
+
+#: Columns named in a description.
+_NAMES_SHOWN = 100
+
+
+def load_file(path: str | os.PathLike[str], *, target: str | int | None = None) -> Dataset:
+    r"""Points from a file, by its extension.
+
+    ======================================  =========================================================================
+    ``.csv``, ``.tsv``, ``.txt``, ``.data`` Text, a point to a line. The delimiter (comma, semicolon, tab, bar or
+                                            blanks) and whether there is a header are found out.
+    ``.npz``                                Array ``X``, or the only one of two dimensions; ``y`` where there is one.
+    ``.npy``                                An array of two dimensions.
+    ``.parquet``                            Needs pyarrow: ``pip install blockbasis[data]``.
+    ``.libsvm``, ``.svm``, ``.svmlight``    Labels become y. The points become dense.
+    ======================================  =========================================================================
+
+    Parameters
+    ----------
+    path : str or path-like
+    target : str or int, default=None
+        Column that becomes y, by name or by number (from the end when negative); for ``.npz`` also the name of an
+        array. It may hold text: class names. All other columns must be numbers.
+
+    Returns
+    -------
+    Dataset
+        X as float64, or as float32 when the file has it so; y is None without a target. Nothing is rescaled: see
+        `standardized`.
+
+    Raises
+    ------
+    ValueError
+        When the file is empty, ragged, or holds text, a missing value or an infinity; it says where.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from blockbasis.datasets import load_file
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "shells.csv"
+    ...     _ = path.write_text("length;height;sex\n0.4;0.1;M\n0.3;0.2;F\n")
+    ...     shells = load_file(path, target="sex")
+    >>> shells.X
+    array([[0.4, 0.1],
+           [0.3, 0.2]])
+    >>> shells.y
+    array(['M', 'F'], dtype='<U1')
+    """
+    path = _check_path(path)
+    if target is not None and (isinstance(target, bool) or not isinstance(target, (str, int, np.integer))):
+        raise TypeError(
+            f"The 'target' parameter of load_file must be a name, a number or None. Got {target!r} instead."
+        )
+    X, y, columns = _READERS[path.suffix.lower()](path, target)
+    _check_numbers(path, X, y, columns)
+    X = np.ascontiguousarray(X, dtype=np.float32 if X.dtype == np.float32 else np.float64)
+    return Dataset(X, y, path.stem, _describe(X, columns), str(path))
+
+
+def _describe(X: FloatArray, columns: Sequence[str | int]) -> str:
+    names = [name for name in columns if isinstance(name, str)]
+    shown = ", ".join(names[:_NAMES_SHOWN]) + (", ..." if len(names) > _NAMES_SHOWN else "")
+    return f"{X.shape[0]} points, {X.shape[1]} columns" + (f": {shown}." if names else ".")
+
+
+def _check_path(path: Any) -> Path:
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(
+            f"The 'path' parameter of load_file must be a path to a file. Got {type(path).__name__} instead."
+        )
+    found = Path(path).expanduser()
+    if not found.exists():
+        raise FileNotFoundError(f"The 'path' parameter of load_file must be a file that exists. Got {found} instead.")
+    if not found.is_file():
+        raise IsADirectoryError(f"The 'path' parameter of load_file must be a file. Got {found} instead.")
+    if found.suffix.lower() not in _READERS:
+        raise ValueError(
+            f"The 'path' parameter of load_file must end in one of {', '.join(_READERS)}. Got {found.name!r} instead."
+        )
+    if found.stat().st_size == 0:
+        raise ValueError(f"{found} is empty.")
+    return found
+
+
+def _check_numbers(path: Path, X: FloatArray, y: FloatArray | None, columns: Sequence[str | int]) -> None:
+    """Refuse what no point can hold, and say where it is."""
+    if not np.isfinite(X).all():
+        row, column = np.argwhere(~np.isfinite(X))[0]
+        raise ValueError(
+            f"{path} must be free of NaN and infinity. Got {X[row, column]} in row {row}, column {columns[column]!r} "
+            "instead."
+        )
+    if y is not None and y.dtype.kind == "f" and not np.isfinite(y).all():
+        row = np.flatnonzero(~np.isfinite(y))[0]
+        raise ValueError(f"{path} must be free of NaN and infinity. Got {y[row]} in row {row} of the target instead.")
+
+
+# --- one reader for each format --------------------------------------------------------------------------------------
+
+
+def _read_npy(path: Path, target: str | int | None) -> Contents:
+    try:
+        with path.open("rb") as stream:
+            X = np.lib.format.read_array(stream, allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise ValueError(f"{path} is not a whole npy file of numbers: {error}.") from error
+    return _split(path, _check_table(path, X), target)
+
+
+def _read_npz(path: Path, target: str | int | None) -> Contents:
+    try:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
+            arrays = dict(archive)
+    except (ValueError, EOFError, OSError, TypeError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} is not a whole npz file of numbers: {error}.") from error
+    tables = [name for name, array in arrays.items() if array.ndim == 2]
+    name = "X" if "X" in arrays else tables[0] if len(tables) == 1 else None
+    if name is None:
+        raise ValueError(
+            f"{path} must hold an array X, or a single array of two dimensions. Got {', '.join(arrays)} instead."
+        )
+    X = _check_table(path, arrays[name])
+    if isinstance(target, (int, np.integer)):
+        return _split(path, X, target)
+    label = "y" if target is None else target
+    if label not in arrays and target is not None:
+        raise ValueError(
+            f"The 'target' parameter of load_file must name an array of {path}, which has {', '.join(arrays)}. "
+            f"Got {target!r} instead."
+        )
+    y = arrays.get(label)
+    if y is not None and y.shape != X.shape[:1]:
+        raise ValueError(f"{path} must hold one target for each of the {len(X)} points. Got shape {y.shape} instead.")
+    return X, y, range(X.shape[1])
+
+
+def _check_table(path: Path, X: FloatArray) -> FloatArray:
+    if X.ndim != 2 or 0 in X.shape:
+        raise ValueError(f"{path} must hold points by columns, at least one of each. Got shape {X.shape} instead.")
+    if X.dtype.kind not in "fiub":
+        raise ValueError(f"{path} must hold real numbers. Got dtype {X.dtype} instead.")
+    return X
+
+
+def _split(path: Path, X: FloatArray, target: str | int | None) -> Contents:
+    """A table without names as points and target."""
+    if target is None:
+        return X, None, range(X.shape[1])
+    place = find_column(path, target, range(X.shape[1]))
+    rest = [j for j in range(X.shape[1]) if j != place]
+    return _check_table(path, X[:, rest]), X[:, place], rest
+
+
+def _read_parquet(path: Path, target: str | int | None) -> Contents:
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ImportError(
+            f"load_file needs pyarrow to read {path}: pip install pyarrow, or pip install blockbasis[data]."
+        ) from error
+    try:
+        table = parquet.read_table(path)
+    except pa.ArrowException as error:
+        raise ValueError(f"{path} is not a whole Parquet file: {error}.") from error
+    place = None if target is None else find_column(path, target, table.column_names)
+    rest = [j for j in range(table.num_columns) if j != place]
+    if not rest or table.num_rows == 0:
+        raise ValueError(
+            f"{path} must hold points by columns, at least one of each. Got {table.num_rows} rows and {len(rest)} "
+            "columns beside the target instead."
+        )
+    columns = [table.column_names[j] for j in rest]
+    for name, j in zip(columns, rest, strict=True):
+        kind = table.schema.field(j).type
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+            raise ValueError(
+                f"{path} must hold numbers in every column except the target. Got {kind} in column {name!r} instead."
+            )
+    X = np.column_stack([table.column(j).to_numpy() for j in rest])
+    if X.dtype.kind == "O":  # Booleans with missing values
+        X = X.astype(np.float64)
+    y = None if place is None else _arrow_target(path, table.column(place))
+    return X, y, columns
+
+
+def _arrow_target(path: Path, column: Any) -> FloatArray:
+    if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+        raise ValueError(f"{path} must have a target in every row. Got none in row {row} instead.")
+    y = column.to_numpy()
+    return np.asarray(y.astype(str) if y.dtype.kind == "O" else y)
+
+
+def _read_libsvm(path: Path, target: str | int | None) -> Contents:
+    if target is not None:
+        raise ValueError(
+            f"The 'target' parameter of load_file must be None for a LIBSVM file, whose labels are the target. "
+            f"Got {target!r} instead."
+        )
+    try:
+        X, y = load_svmlight_file(path)
+    except ValueError as error:
+        raise ValueError(f"{path} is not a LIBSVM file, lines of 'label index:value ...': {error}.") from error
+    return _check_table(path, X.toarray()), y, range(X.shape[1])
+
+
+_READERS: dict[str, Callable[[Path, str | int | None], Contents]] = {
+    **dict.fromkeys((".csv", ".tsv", ".txt", ".data"), read_csv),
+    ".npz": _read_npz,
+    ".npy": _read_npy,
+    ".parquet": _read_parquet,
+    **dict.fromkeys((".libsvm", ".svm", ".svmlight"), _read_libsvm),
+}

@@ -1,0 +1,157 @@
+"""The paper's data sets by name: from a directory, from the cache, or from where they are published."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from blockbasis._typing import FloatArray
+from blockbasis._validation import check_choice, check_flag
+from blockbasis.datasets.cache import DATA_HOME, DatasetError, cache_directory, digest, read_arrays, write_arrays
+from blockbasis.datasets.dataset import Dataset, standardized
+from blockbasis.datasets.recipes import PENDIGITS_TRAINING, RECIPES, Arrays, Recipe
+
+_ALIASES = {"covertype": "covtype"}
+#: Names of parts: the whole, how many of its first rows, and what they are.
+_PARTS = {"pendigits-train": ("pendigits", PENDIGITS_TRAINING)}
+#: Every name that `load` takes, aliases apart.
+NAMES = (*RECIPES, *_PARTS)
+
+
+def load(name: str, data_home: str | os.PathLike[str] | None = None, standardize: bool = True) -> Dataset:
+    """One of the paper's data sets.
+
+    It is looked for as ``NAME.npz`` (arrays X and y) in ``data_home``, then in `cache_directory`, and then downloaded
+    and kept in the cache. A checksum over the numbers is compared each time, so that a result rests on the same data
+    everywhere.
+
+    Parameters
+    ----------
+    name : str
+        "abalone", "mushroom", "cpusmall", "pendigits", "census_house", "covtype" (or "covertype"), "emg", "ctg",
+        "gesture" or "otto"; "pendigits-train" for the 7,494 training points that the paper's tables show.
+        "emg" and "otto" cannot be downloaded from here: without the files the error says what to get, and where to
+        put it.
+    data_home : str or path-like, default=None
+        Directory of your own; None: the one that the environment variable ``BLOCKBASIS_DATA`` names, if any.
+    standardize : bool, default=True
+        Every column to mean 0 and standard deviation 1, as in the paper; constant columns to 0.
+
+    Returns
+    -------
+    Dataset
+        X as float64; y as int64 for classes, as float64 for values.
+
+    Raises
+    ------
+    DatasetError
+        When the data set is not at hand and cannot be downloaded, or is not what it should be.
+
+    Examples
+    --------
+    >>> from blockbasis import datasets
+    >>> abalone = datasets.load("abalone")  # doctest: +SKIP
+    >>> abalone.X.shape  # doctest: +SKIP
+    (4177, 8)
+    """
+    name = check_choice(name, (*NAMES, *_ALIASES), name="name", caller="load")
+    standardize = check_flag(standardize, name="standardize", caller="load")
+    name = _ALIASES.get(name, name)
+    whole, rows = _PARTS.get(name, (name, None))
+    recipe = RECIPES[whole]
+    X, y = _find(recipe, _check_home(data_home))
+    X = X[:rows].astype(np.float64)
+    y = y[:rows].astype(np.int64 if recipe.task == "classification" else np.float64)
+    part = "" if rows is None else f" Here: the first {rows} rows."
+    return Dataset(standardized(X) if standardize else X, y, name, recipe.description + part, recipe.source)
+
+
+def _check_home(data_home: Any) -> Path | None:
+    named = os.environ.get(DATA_HOME)
+    if data_home is not None and not isinstance(data_home, (str, os.PathLike)):
+        raise TypeError(f"The 'data_home' parameter of load must be a directory or None. Got {data_home!r} instead.")
+    if data_home is None and not named:
+        return None
+    home = Path(data_home if data_home is not None else str(named)).expanduser()
+    if not home.is_dir():
+        what = f"The environment variable {DATA_HOME}" if data_home is None else "The 'data_home' parameter of load"
+        raise NotADirectoryError(f"{what} must be a directory that exists. Got {home} instead.")
+    return home
+
+
+def _find(recipe: Recipe, home: Path | None) -> Arrays:
+    """X and y from the first place that has them."""
+    file = f"{recipe.name}.npz"
+    if home is not None:
+        if (home / file).is_file():
+            return _read(recipe, home / file)
+        if recipe.convert is not None and (home / recipe.name).is_dir():
+            return _converted(recipe, recipe.convert, home / recipe.name)
+    cached = cache_directory() / file
+    damage = ""
+    if cached.is_file():
+        try:
+            return _read(recipe, cached)
+        except DatasetError as error:
+            damage = f" The copy in the cache is of no use: {error}"
+    if recipe.download is None:
+        raise DatasetError(f"{_instructions(recipe)}{damage}")
+    return _downloaded(recipe, recipe.download, cached, damage)
+
+
+def _read(recipe: Recipe, path: Path) -> Arrays:
+    return _verified(recipe, *read_arrays(path), origin=path)
+
+
+def _converted(recipe: Recipe, convert: Callable[[Path], Arrays], folder: Path) -> Arrays:
+    try:
+        X, y = convert(folder)
+    except (OSError, ValueError) as error:
+        raise DatasetError(f"The files in {folder} are not those of {recipe.name}: {error}") from error
+    return _verified(recipe, X, y, origin=folder)
+
+
+def _instructions(recipe: Recipe) -> str:
+    """What a user can do about a data set that is not at hand."""
+    own = f"a directory that the environment variable {DATA_HOME} or the 'data_home' parameter of load names"
+    if recipe.download is None:
+        return f"{recipe.name} has to be brought. {recipe.bring} the folder {recipe.name} of {own}."
+    return (
+        f"Connect to the internet and try again. Without it: put {recipe.name}.npz, from the cache_directory() of a "
+        f"machine that has loaded it, into {own}."
+    )
+
+
+def _downloaded(recipe: Recipe, download: Callable[[], Arrays], cached: Path, damage: str) -> Arrays:
+    try:
+        X, y = _verified(recipe, *download(), origin="what is there now")
+    except Exception as error:  # noqa: BLE001 (no network, no server, no such file, or something else in its place)
+        raise DatasetError(
+            f"{recipe.name} is not at hand and could not be downloaded from {recipe.source}: {type(error).__name__}: "
+            f"{error}.{damage} {_instructions(recipe)}"
+        ) from error
+    try:
+        write_arrays(cached, X, y)
+    except OSError as error:
+        warnings.warn(f"{recipe.name} could not be kept in {cached.parent}: {error}.", UserWarning, stacklevel=4)
+    return X, y
+
+
+def _verified(recipe: Recipe, X: FloatArray, y: FloatArray, *, origin: object) -> Arrays:
+    """X and y as given, once it is known that they are the data set's."""
+    if X.shape != recipe.shape or y.shape != X.shape[:1]:
+        raise DatasetError(
+            f"{origin} is not the {recipe.name} that it should be. Got shapes {X.shape} and {y.shape} instead of "
+            f"{recipe.shape} and {recipe.shape[:1]}."
+        )
+    if recipe.sha256 is not None and digest(X, y) != recipe.sha256:
+        raise DatasetError(
+            f"{origin} is not the {recipe.name} that it should be: the checksum over X and y does not fit. Values, "
+            "columns or the order of the rows differ."
+        )
+    return X, y
