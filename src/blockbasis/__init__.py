@@ -22,6 +22,7 @@ from blockbasis.operator import BlockBasis as BlockBasis
 from blockbasis.operator import CrossBlockBasis as CrossBlockBasis
 from blockbasis.partition import Partition as Partition
 from blockbasis.progress import ProgressEvent as ProgressEvent
+from blockbasis.solvers.direct import RidgeSystem as RidgeSystem
 from blockbasis.spectrum import SpectralEstimate as SpectralEstimate
 from blockbasis.spectrum import leverage_scores as leverage_scores
 from blockbasis.spectrum import numerical_rank as numerical_rank

@@ -401,7 +401,7 @@ def _drop_small(
 # --- definiteness ----------------------------------------------------------------------------------------------------
 
 #: Negative eigenvalues below this share of the largest diagonal entry are rounding.
-_DEFINITE = 1e-12
+DEFINITE = 1e-12
 
 
 def nearest_semidefinite(inner: InnerMatrix) -> InnerMatrix:
@@ -410,7 +410,7 @@ def nearest_semidefinite(inner: InnerMatrix) -> InnerMatrix:
     A Cholesky factorization tells, and only where it fails are the negative eigenpairs computed.
     """
     dense = inner.todense()
-    shift = _DEFINITE * float(np.abs(np.diagonal(dense)).max(initial=0.0))
+    shift = DEFINITE * float(np.abs(np.diagonal(dense)).max(initial=0.0))
     try:
         linalg.cholesky(dense + shift * np.eye(dense.shape[0]), lower=True, overwrite_a=True, check_finite=False)
         return inner

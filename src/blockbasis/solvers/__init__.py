@@ -1,0 +1,3 @@
+"""Systems with factorizations and with exact kernel matrices."""
+
+from blockbasis.solvers.direct import RidgeSystem as RidgeSystem
