@@ -10,6 +10,8 @@ import numpy as np
 
 from blockbasis._typing import FloatArray
 from blockbasis._validation import check_ridge, check_right_hand_side
+from blockbasis.accuracy import unit_columns
+from blockbasis.matrix import tiles
 from blockbasis.operator import BlockBasis
 from blockbasis.solvers.woodbury import (
     Woodbury,
@@ -24,6 +26,8 @@ from blockbasis.solvers.woodbury import (
 #: Solutions are corrected by their own residual at most so often, and while it is above so much of the right-hand side.
 _REFINEMENTS = 2
 _REFINED = 1e-13
+#: Where (D + ridge) times the inverse's diagonal is below this, too few digits are left of a difference from 1.
+_CANCELLED = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +202,13 @@ class RidgeSystem:
 
         For a = (A + ridge I)^-1 y, ``a / inverse_diagonal`` are the leave-one-out residuals of ridge regression.
         """
-        return self._factors.inverse_diagonal()
+        values, diagonal = self._factors.inverse_diagonal(), self._factors.diagonal
+        # The differences from 1 sum to R at most, so that no more than about R points are solved for one by one.
+        lost = np.flatnonzero(values * diagonal < _CANCELLED)
+        for tile in tiles(len(lost), len(values)):
+            own = lost[tile]
+            values[own] = self._refined(unit_columns(len(values), own))[own, np.arange(len(own))]
+        return values
 
     def __repr__(self) -> str:
         ridge = f"{self._ridge:g}" if isinstance(self._ridge, float) else f"one for each of {len(self._ridge)} points"

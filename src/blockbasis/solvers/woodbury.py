@@ -103,9 +103,9 @@ def spectral(values: FloatArray, vectors: FloatArray, precision: float) -> Spect
         values = np.where((values < 0) & (values >= -noise), 0.0, values)
     if values.min(initial=0.0) <= -1:
         raise np.linalg.LinAlgError(
-            f"A + ridge I is not positive definite: A has eigenvalues down to about {values.min():.3g} times the ridge. "
-            "Give a larger ridge, or factorize without cutoff= and with algorithm='default', which keeps A positive "
-            "semi-definite."
+            f"A + ridge I is not positive definite: A has eigenvalues down to about {values.min():.3g} times the ridge "
+            "(and its diagonal part). Give a larger ridge, or factorize without cutoff= and with algorithm='default', "
+            "which keeps A positive semi-definite."
         )
     return SpectralShifted(values, vectors)
 
@@ -192,7 +192,7 @@ def orthonormalizing(basis: BlockDiagonal, diagonal: FloatArray) -> tuple[FloatA
     """R of each cluster, so that D'^(-1/2) U R^-1 is orthonormal."""
     scale = np.sqrt(diagonal)[basis.partition.order][:, np.newaxis]
     clusters = zip(basis.blocks, basis.partition.clusters, strict=True)
-    return tuple(np.linalg.qr(U / scale[cluster], mode="r") for U, cluster in clusters)
+    return tuple(np.asarray(np.linalg.qr(U / scale[cluster], mode="r")) for U, cluster in clusters)
 
 
 def congruent(inner: InnerMatrix, triangles: tuple[FloatArray, ...]) -> FloatArray:
