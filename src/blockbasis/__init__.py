@@ -23,6 +23,9 @@ from blockbasis.operator import CrossBlockBasis as CrossBlockBasis
 from blockbasis.partition import Partition as Partition
 from blockbasis.progress import ProgressEvent as ProgressEvent
 from blockbasis.solvers.direct import RidgeSystem as RidgeSystem
+from blockbasis.solvers.iterative import Solution as Solution
+from blockbasis.solvers.iterative import exact_solve as exact_solve
+from blockbasis.solvers.iterative import solve as solve
 from blockbasis.spectrum import SpectralEstimate as SpectralEstimate
 from blockbasis.spectrum import leverage_scores as leverage_scores
 from blockbasis.spectrum import numerical_rank as numerical_rank

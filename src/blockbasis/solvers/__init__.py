@@ -1,3 +1,6 @@
 """Systems with factorizations and with exact kernel matrices."""
 
 from blockbasis.solvers.direct import RidgeSystem as RidgeSystem
+from blockbasis.solvers.iterative import Solution as Solution
+from blockbasis.solvers.iterative import exact_solve as exact_solve
+from blockbasis.solvers.iterative import solve as solve

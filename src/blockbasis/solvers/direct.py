@@ -179,8 +179,7 @@ class RidgeSystem:
 
     def _product(self, X: FloatArray) -> FloatArray:
         """(A + ridge I) X in float64, also where A is float32."""
-        A = self.A
-        return np.asarray(A.basis.expand(A.inner @ A.basis.project(X)) + self._factors.diagonal[:, np.newaxis] * X)
+        return np.asarray(self.A._apply(X) + np.asarray(self._ridge)[..., np.newaxis] * X)
 
     def precondition(self, B: FloatArray) -> FloatArray:
         """(A + ridge I)^-1 B, of shape (n, m), by the factors alone: without checks and without correction."""
