@@ -143,17 +143,9 @@ class Woodbury:
     def solve(self, B: FloatArray) -> FloatArray:
         """The inverse times B, of shape (n, m)."""
         scaled = B / self.diagonal[:, np.newaxis]
-        inner = self._triangular(self.basis.project(scaled), transposed=True)
-        inner = self._triangular(inner - self.small.solve(inner), transposed=False)
+        inner = triangular_solve(self.triangles, self.basis.project(scaled), transposed=True)
+        inner = triangular_solve(self.triangles, inner - self.small.solve(inner))
         return np.asarray(scaled - self.basis.expand(inner) / self.diagonal[:, np.newaxis])
-
-    def _triangular(self, W: FloatArray, *, transposed: bool) -> FloatArray:
-        """R^-1 W or R^-T W."""
-        pieces = [
-            linalg.solve_triangular(R, W[block], trans=int(transposed), check_finite=False)
-            for R, block in zip(self.triangles, rank_slices(self.basis.ranks), strict=True)
-        ]
-        return np.concatenate(pieces)
 
     def logdet(self) -> float:
         return float(np.log(self.diagonal).sum()) + self.small.logdet()
@@ -193,6 +185,16 @@ def orthonormalizing(basis: BlockDiagonal, diagonal: FloatArray) -> tuple[FloatA
     scale = np.sqrt(diagonal)[basis.partition.order][:, np.newaxis]
     clusters = zip(basis.blocks, basis.partition.clusters, strict=True)
     return tuple(np.asarray(np.linalg.qr(U / scale[cluster], mode="r")) for U, cluster in clusters)
+
+
+def triangular_solve(triangles: tuple[FloatArray, ...], W: FloatArray, *, transposed: bool = False) -> FloatArray:
+    """R^-1 W, or R^-T W."""
+    blocks = rank_slices(np.array([len(R) for R in triangles]))
+    pieces = [
+        linalg.solve_triangular(R, W[block], trans=int(transposed), check_finite=False)
+        for R, block in zip(triangles, blocks, strict=True)
+    ]
+    return np.concatenate(pieces)
 
 
 def congruent(inner: InnerMatrix, triangles: tuple[FloatArray, ...]) -> FloatArray:
