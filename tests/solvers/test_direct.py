@@ -154,7 +154,9 @@ def test_laws_of_the_inverse(n, k, rank, h, logarithm, diagonal, seed):
     assert (system.inverse_diagonal() <= (1 + 1e-9) / ridge).all()
     # d logdet / d log ridge = ridge tr (A + ridge I)^-1, by a symmetric difference
     step = 1e-4
-    slope = (system.with_ridge(ridge * (1 + step)).logdet() - system.with_ridge(ridge * (1 - step)).logdet()) / (2 * step)
+    slope = (system.with_ridge(ridge * (1 + step)).logdet() - system.with_ridge(ridge * (1 - step)).logdet()) / (
+        2 * step
+    )
     assert slope == pytest.approx(ridge * system.inverse_diagonal().sum(), rel=1e-5, abs=1e-6)
 
 
