@@ -155,3 +155,75 @@ def test_bad_arguments(points, settings, error, parts):
         bb.ExactKernel(**{"X": points, "kernel": bb.Gaussian(1.0), **settings})
     for part in ["parameter of ExactKernel must be", *parts]:
         assert part in str(caught.value)
+
+
+# --- two sets of points ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def others(rng):
+    return rng.uniform(size=(70, 3))
+
+
+def test_cross_products_are_dense_products(radial, points, others, rng, small_tiles):
+    dense = radial.matrix(others, points, 0.4)
+    K = bb.ExactCrossKernel(others, points, radial.make(0.4))
+    V, W = rng.standard_normal((160, 5)), rng.standard_normal((70, 2))
+    np.testing.assert_allclose(K @ V, dense @ V, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(K @ V[:, 0], dense @ V[:, 0], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(K.T @ W, dense.T @ W, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(K.todense(), dense, atol=1e-11)
+    assert K.T.shape == K.shape[::-1] == (160, 70)
+    assert K.matmat(np.empty((160, 0))).shape == (70, 0)
+    assert bb.dot_test(K, rng=0) < 1e-14
+
+
+def test_a_cross_function_keeps_the_order_of_its_arguments(points, others, small_tiles):
+    K = bb.ExactCrossKernel(others, points, lambda X, Y: X[:, :1] + 2 * Y[:, 0])
+    dense = others[:, :1] + 2 * points[:, 0]
+    np.testing.assert_allclose(K @ np.ones(160), dense.sum(axis=1))
+    np.testing.assert_allclose(K.T @ np.ones(70), dense.sum(axis=0))
+
+
+def test_cross_products_have_the_same_bits_for_every_number_of_threads(points, others, rng, small_tiles):
+    V = rng.standard_normal((160, 3))
+    one, two, five = (bb.ExactCrossKernel(others, points, bb.Gaussian(0.4), n_jobs=jobs) @ V for jobs in (1, 2, 5))
+    np.testing.assert_array_equal(one, two)
+    np.testing.assert_array_equal(one, five)
+
+
+def test_cross_memory_is_linear():
+    X, Y = np.random.default_rng(0).normal(size=(2, 5000, 3))
+    K = bb.ExactCrossKernel(Y, X, bb.Gaussian(1.0), n_jobs=1)
+    tracemalloc.start()
+    try:
+        K @ np.ones(5000)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 5000**2 * 8 / 10
+
+
+def test_cross_precision_and_repr(points, others):
+    K = bb.ExactCrossKernel(others, points.astype(np.float32), bb.Gaussian(2))
+    assert K.dtype == (K @ np.ones(160)).dtype == np.float32
+    assert bb.ExactCrossKernel(others, points, bb.Gaussian(2), dtype=np.float32).dtype == np.float32
+    assert repr(K) == "ExactCrossKernel(70 x 160, Gaussian(bandwidth=2.0), float32)"
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "parts"),
+    [
+        ({"Y": np.zeros((4, 2))}, ValueError, ["'Y'", "of 3 columns"]),
+        ({"Y": np.full((4, 3), np.nan)}, ValueError, ["'Y'", "free of NaN"]),
+        ({"X": np.zeros(4)}, ValueError, ["'X'", "two-dimensional"]),
+        ({"kernel": 3}, TypeError, ["'kernel'", "Got 3"]),
+        ({"dtype": np.int64}, ValueError, ["'dtype'", "float32"]),
+        ({"n_jobs": 0}, ValueError, ["'n_jobs'", "Got 0"]),
+    ],
+)
+def test_bad_arguments_of_the_cross_kernel(points, others, settings, error, parts):
+    with pytest.raises(error) as caught:
+        bb.ExactCrossKernel(**{"Y": others, "X": points, "kernel": bb.Gaussian(1.0), **settings})
+    for part in ["parameter of ExactCrossKernel must be", *parts]:
+        assert part in str(caught.value)

@@ -3,6 +3,7 @@
 from blockbasis.accuracy import ErrorEstimate as ErrorEstimate
 from blockbasis.accuracy import dot_test as dot_test
 from blockbasis.accuracy import relative_error as relative_error
+from blockbasis.exact import ExactCrossKernel as ExactCrossKernel
 from blockbasis.exact import ExactKernel as ExactKernel
 from blockbasis.exceptions import AccuracyWarning as AccuracyWarning
 from blockbasis.exceptions import PerformanceWarning as PerformanceWarning
@@ -22,6 +23,12 @@ from blockbasis.operator import BlockBasis as BlockBasis
 from blockbasis.operator import CrossBlockBasis as CrossBlockBasis
 from blockbasis.partition import Partition as Partition
 from blockbasis.progress import ProgressEvent as ProgressEvent
+from blockbasis.solvers.direct import RidgeSystem as RidgeSystem
+from blockbasis.solvers.eigen import Eigenpairs as Eigenpairs
+from blockbasis.solvers.eigen import eigh as eigh
+from blockbasis.solvers.iterative import Solution as Solution
+from blockbasis.solvers.iterative import exact_solve as exact_solve
+from blockbasis.solvers.iterative import solve as solve
 from blockbasis.spectrum import SpectralEstimate as SpectralEstimate
 from blockbasis.spectrum import leverage_scores as leverage_scores
 from blockbasis.spectrum import numerical_rank as numerical_rank

@@ -34,7 +34,7 @@ def negative_eigenpairs(M: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 #: Negative eigenvalues below this share of the largest diagonal entry are rounding.
-_DEFINITE = 1e-12
+DEFINITE = 1e-12
 
 
 def semidefinite_part(M: FloatArray) -> FloatArray:
@@ -42,7 +42,7 @@ def semidefinite_part(M: FloatArray) -> FloatArray:
 
     A Cholesky factorization tells, and only where it fails are the negative eigenpairs computed.
     """
-    shift = _DEFINITE * float(np.abs(np.diagonal(M)).max(initial=0.0))
+    shift = DEFINITE * float(np.abs(np.diagonal(M)).max(initial=0.0))
     try:
         linalg.cholesky(M + shift * np.eye(M.shape[0]), lower=True, overwrite_a=True, check_finite=False)
         return M

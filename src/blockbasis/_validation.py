@@ -125,6 +125,33 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
 
 
+def check_ridge(ridge: Any, n_points: int, *, name: str, caller: str) -> float | FloatArray:
+    """A finite number of at least zero, or one for each point."""
+    must = f"a number of at least 0, or one for each of the {n_points} points"
+    if isinstance(ridge, (bool, np.bool_, str)) or ridge is None:
+        raise TypeError(_message(name, caller, must, ridge))
+    values = _real_array(ridge, name, caller).astype(np.float64)
+    if values.shape not in ((), (n_points,)):
+        raise ValueError(_message(name, caller, must, f"shape {values.shape}"))
+    bad = ~(np.isfinite(values) & (values >= 0))
+    if bad.any():
+        raise ValueError(_message(name, caller, must, float(values[bad].flat[0])))
+    return values if values.ndim else float(values)
+
+
+def check_right_hand_side(b: Any, n_points: int, *, name: str, caller: str) -> FloatArray:
+    """One or many finite real right-hand sides, of shape (n,) or (n, m), as float64."""
+    values = _real_array(b, name, caller)
+    if values.ndim not in (1, 2) or values.shape[0] != n_points:
+        must = f"of shape ({n_points},) or ({n_points}, m)"
+        raise ValueError(_message(name, caller, must, values.shape))
+    values = values.astype(np.float64)
+    if not np.isfinite(values).all():
+        bad = int(np.flatnonzero(~np.isfinite(values).reshape(n_points, -1).all(axis=1))[0])
+        raise ValueError(_message(name, caller, "free of NaN and infinity", f"one in row {bad}"))
+    return values
+
+
 def check_positive(value: Any, *, name: str, caller: str) -> float:
     """A finite number above zero."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):

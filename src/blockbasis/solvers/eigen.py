@@ -1,0 +1,104 @@
+"""Leading eigenpairs of a factorization: of K(X, X), as far as it is one."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+from blockbasis._linalg import leading_eigenpairs
+from blockbasis._typing import FloatArray
+from blockbasis._validation import check_integer
+from blockbasis.operator import BlockBasis
+from blockbasis.solvers.woodbury import congruent, orthonormalizing, triangular_solve
+
+
+class Eigenpairs(NamedTuple):
+    """Eigenvalues and eigenvectors.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_components,)
+        Descending.
+    vectors : ndarray of shape (n, n_components)
+        Orthonormal columns in the order of the caller's points; the entry of largest modulus is positive in each.
+    """
+
+    values: FloatArray
+    vectors: FloatArray
+
+
+def eigh(A: BlockBasis, n_components: int) -> Eigenpairs:
+    """Eigenpairs of the largest eigenvalues of a factorization.
+
+    Without D they are those of C, carried over by U: exact, at the cost of a small dense decomposition. With D they
+    come from Lanczos iteration (ARPACK) with products of A, to working precision; the more of them are asked for,
+    and the less they differ, the longer it takes. All in float64.
+
+    Parameters
+    ----------
+    A : BlockBasis
+    n_components : int
+        At most the number of points; without D at most the sum of the ranks, because all other eigenvalues are zero.
+
+    Returns
+    -------
+    Eigenpairs
+        The named tuple (values, vectors).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import blockbasis as bb
+    >>> X = np.random.default_rng(0).normal(size=(400, 2))
+    >>> A = bb.factorize(X, bb.Gaussian(2.0), n_clusters=4, rank=25, diagonal=False, rng=0)
+    >>> values, vectors = bb.eigh(A, 3)
+    >>> bool(np.allclose(A @ vectors, vectors * values))
+    True
+    >>> exact = np.linalg.eigvalsh(bb.Gaussian(2.0)(X))[::-1][:3]
+    >>> bool(np.allclose(values, exact))
+    True
+    """
+    caller = "eigh"
+    if not isinstance(A, BlockBasis):
+        raise TypeError(
+            f"The 'A' parameter of {caller} must be a BlockBasis, as factorize returns it. Got {type(A).__name__} "
+            "instead. For other operators: scipy.sparse.linalg.eigsh."
+        )
+    most = int(A.ranks.sum()) if A.diagonal_part is None else A.shape[0]
+    count = check_integer(n_components, name="n_components", caller=caller, low=1, high=most)
+    values, vectors = _of_inner(A, count) if A.diagonal_part is None else _of_products(A, count)
+    return Eigenpairs(values, _with_signs(vectors))
+
+
+def _of_inner(A: BlockBasis, count: int) -> tuple[FloatArray, FloatArray]:
+    """U C Uᵀ = Q (R C Rᵀ) Qᵀ with U = Q R, and R the identity up to the rounding of U."""
+    triangles = orthonormalizing(A.basis, np.ones(A.shape[0]))
+    values, small = leading_eigenpairs(congruent(A.inner, triangles), count)
+    return values, A.basis.expand(triangular_solve(triangles, small))
+
+
+def _of_products(A: BlockBasis, count: int) -> tuple[FloatArray, FloatArray]:
+    n = A.shape[0]
+    if 2 * count + 1 >= n:  # Lanczos iteration would keep n vectors, as many as the dense matrix has
+        return leading_eigenpairs(A._apply(np.eye(n)), count)
+
+    def product(v: Any) -> FloatArray:
+        return A._apply(v.reshape(n, 1))[:, 0]
+
+    operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
+    start = np.random.default_rng(0).standard_normal(n)
+    try:
+        values, vectors = eigsh(operator, k=count, which="LA", v0=start)
+    except ArpackNoConvergence as error:
+        raise np.linalg.LinAlgError(
+            f"Only {len(error.eigenvalues)} of {count} eigenpairs converged: the eigenvalues are too close to each "
+            "other. Give fewer n_components, or factorize with diagonal=False, which needs no iteration."
+        ) from error
+    return values[::-1], vectors[:, ::-1]
+
+
+def _with_signs(vectors: FloatArray) -> FloatArray:
+    largest = np.abs(vectors).argmax(axis=0)
+    return np.asarray(vectors * np.where(vectors[largest, np.arange(vectors.shape[1])] < 0, -1.0, 1.0))
