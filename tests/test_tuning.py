@@ -134,19 +134,30 @@ def test_the_number_of_clusters_is_near_the_best(cloud):
 # --- a ridge ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_ridge_shrinks_the_ranks_and_keeps_the_solutions(cloud):
-    kernel, tol, n = bb.Gaussian(0.05), 0.05, len(cloud)
-    K = kernel(cloud)
-    b = np.random.default_rng(1).normal(size=(n, 20))
-    b[:, 0] = np.sin(3 * cloud[:, 0])
-    plain = bb.factorize(cloud, kernel, tol=tol, rng=0).stored
-    stored = []
-    for ridge in (5.0, 20.0, 80.0):
-        A = bb.factorize(cloud, kernel, tol=tol, ridge=ridge, rng=0)
-        exact, ours = (np.linalg.solve(M + ridge * np.eye(n), b) for M in (K, A.todense()))
-        assert np.linalg.norm(ours - exact) <= tol * np.linalg.norm(exact)
+@pytest.mark.parametrize(("bandwidth", "tol", "ridges"), [(0.05, 0.05, (20.0, 80.0)), (1.0, 0.01, (1e3, 1e4))])
+def test_a_ridge_shrinks_the_ranks_and_keeps_every_solution(cloud, bandwidth, tol, ridges):
+    kernel, X = bb.Gaussian(bandwidth), cloud[:1000]
+    K, identity = kernel(X), np.eye(1000)
+    smooth = [np.ones(1000), np.sin(3 * X[:, 0]), np.linalg.eigh(K)[1][:, -1]]
+    b = np.column_stack([np.random.default_rng(1).normal(size=(1000, 5)), *smooth])
+    stored = [bb.factorize(X, kernel, tol=tol, rng=0).stored]
+    for ridge in ridges:
+        A = bb.factorize(X, kernel, tol=tol, ridge=ridge, rng=0)
+        exact, ours = (np.linalg.solve(M + ridge * identity, b) for M in (K, A.todense()))
+        assert (np.linalg.norm(ours - exact, axis=0) <= tol * np.linalg.norm(exact, axis=0)).all()
+        assert np.linalg.norm(A.todense() - K, 2) <= tol * ridge
         stored.append(A.stored)
-    assert plain > stored[0] > stored[1] >= stored[2]
+    assert stored[0] > stored[1] > stored[2]
+
+
+def test_a_ridge_is_kept_by_sampled_rows_too():
+    X, kernel, tol, ridge = unit_cube_mixture(4500, 3, rng=0), bb.Gaussian(0.2), 0.05, 400.0
+    K = kernel(X)
+    plain = bb.factorize(X, kernel, tol=tol, rng=0).stored
+    for seed in range(3):
+        A = bb.factorize(X, kernel, tol=tol, ridge=ridge, rng=seed)
+        assert A.stored < plain
+        assert bb.spectral_norm(A.todense() - K).value <= tol * ridge
 
 
 def test_a_small_ridge_changes_nothing(cloud):

@@ -27,12 +27,15 @@ from blockbasis.tuning import Goal, Plan, with_reserve
 from blockbasis.verification import (
     CheckRows,
     Measured,
+    RowProducts,
     cut_bases,
     cut_inner,
     draw_check_rows,
     market_of,
     measure,
+    row_products,
     smallest_within,
+    spectral_error,
 )
 
 #: The check must show the tolerance met by this many standard errors: rows are of heavy tails, and chose the ranks.
@@ -84,6 +87,42 @@ class _Tally:
         return self._seen - before
 
 
+@dataclass(frozen=True)
+class _Check:
+    """Whether ranks keep the tolerance, by check rows.
+
+    Parameters
+    ----------
+    products : RowProducts or None
+        Known when there is a ridge, and with it the spectral norm of the error.
+    """
+
+    goal: Goal
+    rows: Sequence[CheckRows]
+    bases: Sequence[ClusterBasis]
+    inner: FloatArray
+    diagonal: bool
+    products: RowProducts | None
+
+    def at(self, ranks: IntArray) -> tuple[Measured, float]:
+        """Squared error at the given ranks, and the one allowed."""
+        measured = measure(self.rows, self.bases, self.inner, ranks, diagonal=self.diagonal)
+        if self.products is None:
+            return measured, self.goal.allowed(measured.norm)
+        spectral = spectral_error(self.products, self.rows, self.bases, self.inner, ranks, diagonal=self.diagonal)
+        return measured, self.goal.allowed(measured.norm, measured.upper(_DEVIATIONS), spectral)
+
+    def enough(self, ranks: IntArray) -> bool:
+        measured, allowed = self.at(ranks)
+        return measured.upper(_DEVIATIONS) <= allowed
+
+
+def _products(
+    matrix: KernelMatrix, plan: Plan, draft: _Draft, checks: Sequence[CheckRows], n_jobs: int
+) -> RowProducts | None:
+    return row_products(matrix, plan.partition, draft.bases, checks, n_jobs) if plan.goal.ridge else None
+
+
 def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: int) -> BlockBasis:
     """The factorization of a plan, checked, raised where the error sits and cut to its goal."""
     partition, method, goal = plan.partition, plan.method, plan.goal
@@ -104,18 +143,21 @@ def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: in
         dense = draft.inner.todense()
         checks = draw_check_rows(matrix, partition, draft.bases, of_checks, n_jobs)
         tally.planning += tally.since()
+        market = market_of(draft.bases, dense, diagonal=method.diagonal)
         if goal.memory is not None:
-            ranks = market_of(draft.bases, dense, diagonal=method.diagonal).affordable(goal.memory)
+            ranks = market.affordable(goal.memory)
             break
-        measured = measure(checks, draft.bases, dense, draft.ranks, diagonal=method.diagonal)
-        allowed = goal.allowed(measured.norm, partition.n_points)
+        check = _Check(
+            goal, checks, draft.bases, dense, method.diagonal, _products(matrix, plan, draft, checks, n_jobs)
+        )
+        tally.planning += tally.since()
+        measured, allowed = check.at(draft.ranks)
         met = measured.upper(_DEVIATIONS) <= allowed
         stalled = stalled + 1 if draft.ranks.sum() <= built else 0
         if met or stalled == _STALLED:
             if not met:
                 _warn_of(measured, goal)
-            market = market_of(draft.bases, dense, diagonal=method.diagonal)
-            ranks = smallest_within(market, checks, draft.bases, dense, allowed, _DEVIATIONS)
+            ranks = smallest_within(market, check.enough)
             break
         built = int(draft.ranks.sum())
         price, total = _lower_price(draft, price, measured.upper(_DEVIATIONS), allowed), float(draft.ranks.sum())

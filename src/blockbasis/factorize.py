@@ -84,9 +84,9 @@ def factorize(
         Instead of ``tol``, a budget that ``stored`` never exceeds: floats, or a size such as "512MB". The paper has no
         rule for it.
     ridge : float, default=None
-        What will be added to the diagonal before a system is solved. With it, an error that changes the solutions of
-        (K + ridge I) x = b by less than ``tol`` (root mean square over b) is allowed too, and the ranks shrink where
-        the ridge outweighs the matrix.
+        What will be added to the diagonal before a system is solved. With it, an error of spectral norm up to
+        ``tol * ridge`` is allowed too: no solution of (K + ridge I) x = b changes by more than ``tol`` then, and the
+        ranks shrink where the ridge outweighs what they would hold. A ridge too small for that changes nothing.
     plan : Plan, default=None
         What `plan` has chosen for these points, to be carried out; it takes the place of all other choices.
     n_clusters : int, default=None

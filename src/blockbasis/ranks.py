@@ -77,6 +77,11 @@ class Market:
         """Squared Frobenius error of the whole factorization, predicted."""
         return float(self.weights @ [residual(s, int(r)) for s, r in zip(self.spectra, ranks, strict=True)])
 
+    def largest(self, ranks: IntArray) -> float:
+        """Squared spectral norm of the error, predicted: the largest direction that any known cluster leaves out."""
+        left = [both_sides(s) * s.values[r] for s, r in zip(self.spectra, ranks, strict=True) if r < len(s.values)]
+        return float(max(left, default=0.0))
+
     def price_within(self, enough: Callable[[IntArray], bool]) -> float | None:
         """The highest price whose ranks are ``enough``; None when all directions together are not."""
         return _highest(lambda price: enough(self.ranks(price)), self._highest_price())

@@ -26,9 +26,12 @@ from blockbasis.ranks import Market, residual
 from blockbasis.sampling import attentive_sampling
 
 #: The pilot looks at clusters that hold this many points, and draws fewer columns for them; once more at more points
-#: when the number of clusters is known, since a few clusters may hold most of the error.
-_PILOT_POINTS = 3_000
+#: when the number of clusters is known, since a few clusters may hold most of the error, unless it has seen most.
+_PILOT_POINTS = 2_000
 _LAST_PILOT_POINTS = 8_000
+_SEEN_ENOUGH = 0.45
+#: Ranks follow the size of the clusters by about this power.
+_RANK_POWER = 0.7
 _PILOT_COLUMNS_PER_RANK = 20
 #: Before it, a glance at fewer points finds what ranks to look for.
 _GLANCE_POINTS = 600
@@ -61,14 +64,17 @@ class Goal:
     memory: int | None
     ridge: float = 0.0
 
-    def allowed(self, norm: float, n: int) -> float:
-        """Squared error allowed, for the squared norm of K.
+    def allowed(self, norm: float, error: float = 0.0, spectral: float = math.inf) -> float:
+        """Squared error allowed, for the squared norm of K; and for the squared error and its squared spectral norm.
 
-        The mean change of a solution of (K + ridge I) x = b is at most |E| / (ridge √n): where the ridge is so large
-        that this is within the tolerance before |E| / |K| is, the rest does not matter.
+        No solution of (K + ridge I) x = b changes by more than |E|₂ / ridge, when A is positive semi-definite. Where
+        that is within the tolerance before |E| / |K| is, the rest does not matter: what is allowed is the error
+        at which its spectral norm would be tol times ridge.
         """
         assert self.tol is not None
-        return self.tol**2 * max(norm, self.ridge**2 * n)
+        if self.ridge == 0:
+            return self.tol**2 * norm
+        return self.tol**2 * max(norm, error * self.ridge**2 / spectral if spectral > 0 else math.inf)
 
 
 @dataclass(frozen=True)
@@ -196,21 +202,24 @@ def make_plan(
     """Number of clusters and ranks for a goal; the number is searched by doubling when it is not given."""
     seen: dict[int, _Pilot] = {}
     rank: int | None = None
+    last = 0
 
     def look(k: int) -> _Pilot:
-        nonlocal rank
+        nonlocal rank, last
         if k not in seen:
             (child,) = rng.spawn(1)
             partition = partition_of(k, child)
             if rank is None:  # a first glance finds the order of magnitude
                 rank = _next_rank(_pilot(job, partition, _GLANCE_RANK, _GLANCE_POINTS, child))
+            else:
+                rank = max(1, round(rank * (last / k) ** _RANK_POWER))
             seen[k] = _pilot(job, partition, rank, _PILOT_POINTS, child)
-            rank = _next_rank(seen[k])
+            rank, last = _next_rank(seen[k]), k
         return seen[k]
 
     best = look(n_clusters) if n_clusters is not None else _search(look, job)
     _check_budget(job, best.partition)
-    if len(best.chosen) < best.partition.n_clusters:
+    if best.market.sizes.sum() < _SEEN_ENOUGH * best.partition.n_points:
         best = _pilot(job, best.partition, _next_rank(best), _LAST_PILOT_POINTS, rng)
     return _plan_of(job, best)
 
@@ -334,7 +343,7 @@ def _unfinished(job: Job, market: Market, highest: IntArray, ranks: IntArray, pr
         if market.stored(highest) > job.dense:  # not to be reached in less than the matrix itself
             return np.empty(0, dtype=np.intp)
         left = np.array([residual(spectrum, len(spectrum.values)) for spectrum in market.spectra])
-        fair = job.goal.allowed(market.norm, market.n_points) * market.sizes / market.n_points
+        fair = job.goal.allowed(market.norm) * market.sizes / market.n_points
         return np.flatnonzero((left > fair / 2) & (highest < market.sizes))
     # A rank within the oversampled end of its spectrum is cut off by what was computed, not by its worth.
     return np.flatnonzero((ranks > highest - 1) & (highest < market.sizes))
@@ -347,8 +356,12 @@ def _ranks_for(goal: Goal, market: Market) -> tuple[IntArray, float | None]:
         values = [s.values[min(r, len(s.values)) - 1] for s, r in zip(market.spectra, ranks, strict=True)]
         total = market.total(ranks)
         return ranks, float(np.median(np.array(values) / (market.sizes + total)))
-    allowed = goal.allowed(market.norm, market.n_points)
-    price = market.price_within(lambda ranks: market.error(ranks) <= allowed)
+
+    def enough(ranks: IntArray) -> bool:
+        error = market.error(ranks)
+        return error <= goal.allowed(market.norm, error, market.largest(ranks))
+
+    price = market.price_within(enough)
     return market.ranks(price or 0.0), price
 
 

@@ -8,10 +8,11 @@ No term is subtracted from another, so that small errors are not lost in roundin
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.sparse.linalg import eigsh
 
 from blockbasis._parallel import map_threads
 from blockbasis._typing import FloatArray, IntArray
@@ -26,6 +27,11 @@ from blockbasis.ranks import Market
 _CHECK_ROWS = 2048
 _FEW_POINTS = 4096
 _ROWS_PER_CLUSTER = 2
+#: Clusters whose products of check rows are held at once.
+_AT_ONCE = 4
+#: A squared spectral norm is computed to this precision, and raised by this when it comes from some rows only.
+_SPECTRAL_PRECISION = 1e-4
+_SPECTRAL_MARGIN = 1.1
 
 
 @dataclass(frozen=True)
@@ -137,7 +143,7 @@ def measure(
     """Error at the given ranks, none above those of the bases; ``inner`` is C as a dense array."""
     full = np.array([basis.vectors.shape[1] for basis in bases])
     offsets = np.concatenate(([0], np.cumsum(full)))
-    kept = np.concatenate([offset + np.arange(rank) for offset, rank in zip(offsets[:-1], ranks, strict=True)])
+    kept = _kept_coordinates(bases, ranks)
     totals, variances, norms = np.zeros(len(bases)), np.zeros(len(bases)), np.zeros(len(bases))
     for i, (check, basis, rank) in enumerate(zip(checks, bases, ranks, strict=True)):
         u = basis.vectors[check.rows, :rank].astype(np.float64)
@@ -158,6 +164,103 @@ def measure(
     return Measured(float(totals.sum()), math.sqrt(variances.sum()), float(norms.sum()), totals, every)
 
 
+# --- the largest error of any direction ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RowProducts:
+    """Inner products of the check rows of all clusters, in the order of the clusters.
+
+    Parameters
+    ----------
+    outside : ndarray of shape (m, m)
+        Of what U cannot hold of them.
+    block : ndarray of shape (m, m)
+        The exact matrix between the check rows' points.
+    """
+
+    outside: FloatArray
+    block: FloatArray
+
+
+def row_products(
+    matrix: KernelMatrix,
+    partition: Partition,
+    bases: Sequence[ClusterBasis],
+    checks: Sequence[CheckRows],
+    n_jobs: int,
+) -> RowProducts:
+    """Products of the check rows with each other, a few clusters of columns at a time."""
+    clusters = partition.clusters
+    at = np.concatenate([cluster.start + check.rows for cluster, check in zip(clusters, checks, strict=True)])
+
+    def one(i: int) -> tuple[FloatArray, FloatArray]:
+        strip = matrix.block(at, clusters[i]).astype(np.float64)
+        seen = strip[:, checks[i].rows]
+        U = bases[i].vectors.astype(np.float64, copy=False)
+        strip -= (strip @ U) @ U.T
+        return strip @ strip.T, seen
+
+    outside, columns = np.zeros((len(at), len(at))), []
+    for start in range(0, len(clusters), _AT_ONCE):  # added up in one order, whatever the threads do
+        tasks = [(i,) for i in range(start, min(start + _AT_ONCE, len(clusters)))]
+        for products, seen in map_threads(one, tasks, n_jobs):
+            outside += products
+            columns.append(seen)
+    return RowProducts(outside, np.concatenate(columns, axis=1))
+
+
+def spectral_error(
+    products: RowProducts,
+    checks: Sequence[CheckRows],
+    bases: Sequence[ClusterBasis],
+    inner: FloatArray,
+    ranks: IntArray,
+    *,
+    diagonal: bool,
+) -> float:
+    """Squared spectral norm of the error at the given ranks, from the check rows E_S of E.
+
+    The mean of E_Sᵀ W E_S over draws is EᵀE, W the rows that each row stands for, and the largest eigenvalue is convex:
+    from some rows the figure is too large on average, and a margin is for its scatter; from all of them it is exact.
+    """
+    kept, row, u = _approximate_rows(checks, bases, inner, ranks)
+    missed = np.concatenate([check.projections for check in checks])
+    missed[:, kept] -= row
+    gram = products.outside + missed @ missed.T
+    if diagonal:  # the own entries, at right angles to nothing: taken out of the products one by one
+        error = products.block - row @ u.T
+        own = np.maximum(np.diagonal(error), 0)
+        crossed = error * own
+        gram -= crossed + crossed.T
+        gram[np.diag_indices_from(gram)] += own**2
+    weights = np.sqrt(np.concatenate([np.full(len(check.rows), check.weight) for check in checks]))
+    gram *= weights[:, np.newaxis] * weights
+    if not gram.any():
+        return 0.0
+    (largest,) = eigsh(gram, 1, tol=_SPECTRAL_PRECISION, v0=weights, return_eigenvectors=False)
+    return max(float(largest), 0.0) * (1.0 if (weights == 1).all() else _SPECTRAL_MARGIN)
+
+
+def _approximate_rows(
+    checks: Sequence[CheckRows], bases: Sequence[ClusterBasis], inner: FloatArray, ranks: IntArray
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Coordinates that ``ranks`` keep, the check rows of U C in them, and those of U."""
+    kept = _kept_coordinates(bases, ranks)
+    edges = np.concatenate(([0], np.cumsum(ranks)))
+    u = np.zeros((sum(len(check.rows) for check in checks), len(kept)))
+    top = 0
+    for check, basis, start, stop in zip(checks, bases, edges[:-1], edges[1:], strict=True):
+        u[top : top + len(check.rows), start:stop] = basis.vectors[check.rows, : stop - start]
+        top += len(check.rows)
+    return kept, u @ inner[np.ix_(kept, kept)], u
+
+
+def _kept_coordinates(bases: Sequence[ClusterBasis], ranks: IntArray) -> IntArray:
+    offsets = np.concatenate(([0], np.cumsum([basis.vectors.shape[1] for basis in bases])))
+    return np.concatenate([offset + np.arange(rank) for offset, rank in zip(offsets[:-1], ranks, strict=True)])
+
+
 # --- smaller ranks ---------------------------------------------------------------------------------------------------
 
 
@@ -172,19 +275,8 @@ def market_of(bases: Sequence[ClusterBasis], inner: FloatArray, *, diagonal: boo
     return Market(int(sizes.sum()), sizes, np.ones(len(bases)), spectra, diagonal)
 
 
-def smallest_within(
-    market: Market,
-    checks: Sequence[CheckRows],
-    bases: Sequence[ClusterBasis],
-    inner: FloatArray,
-    allowed: float,
-    deviations: float,
-) -> IntArray:
-    """The ranks of least memory whose squared error stays below ``allowed``, by the check rows."""
-
-    def enough(ranks: IntArray) -> bool:
-        return measure(checks, bases, inner, ranks, diagonal=market.diagonal).upper(deviations) <= allowed
-
+def smallest_within(market: Market, enough: Callable[[IntArray], bool]) -> IntArray:
+    """The ranks of least memory that are ``enough``."""
     price = market.price_within(enough)
     return market.ranks(0.0 if price is None else price)
 
