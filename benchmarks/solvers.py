@@ -144,8 +144,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=["direct", "exact"])
     parser.add_argument("--points", type=int)
-    parser.add_argument("--clusters", type=int, default=6)
-    parser.add_argument("--rank", type=int, default=400)
+    parser.add_argument("--clusters", type=int, default=20)
+    parser.add_argument("--rank", type=int, default=150)
     arguments = parser.parse_args()
     if arguments.part == "direct":
         run_direct(arguments.points or 1500)
