@@ -7,10 +7,14 @@ BLOCKBASIS_DATA=... python benchmarks/solvers.py exact [--points 20000]     exac
 from __future__ import annotations
 
 import argparse
+import time
+import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from data import load_standardized
+from sklearn.exceptions import ConvergenceWarning
 
 import blockbasis as bb
 
@@ -110,13 +114,43 @@ def _numpy_figures(M: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, float, np.
     return np.linalg.solve(M, b), float(np.linalg.slogdet(M)[1]), np.diagonal(np.linalg.inv(M))
 
 
+# --- the exact system ------------------------------------------------------------------------------------------------
+
+
+def run_exact(n: int, clusters: int, rank: int, ridge: float = 1e-3) -> None:
+    X, kernel = load_standardized("census_house", n), bb.Gaussian(1.0)
+    b = np.random.default_rng(1).standard_normal(len(X))
+    start = time.perf_counter()
+    A = bb.factorize(X, kernel, n_clusters=clusters, rank=rank, rng=0)
+    print(f"{A}, {time.perf_counter() - start:.0f} s", flush=True)
+    quick = _timed(X, kernel, b, ridge, preconditioner=A)
+    with warnings.catch_warnings():
+        # Beyond five times the iterations there is nothing left to show: the number is a bound then.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        plain = _timed(X, kernel, b, ridge, max_iterations=5 * quick.iterations + 1)
+    more = "" if plain.converged else "more than "
+    print(f"plain over preconditioned iterations: {more}{plain.iterations / quick.iterations:.2f}")
+
+
+def _timed(X: np.ndarray, kernel: bb.kernels.Kernel, b: np.ndarray, ridge: float, **settings: Any) -> bb.Solution:
+    start = time.perf_counter()
+    found = bb.exact_solve(X, kernel, b, ridge, **settings)
+    name = "with A" if "preconditioner" in settings else "plain"
+    print(f"{name}: {found}, {time.perf_counter() - start:.0f} s", flush=True)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["direct"])
+    parser.add_argument("part", choices=["direct", "exact"])
     parser.add_argument("--points", type=int)
+    parser.add_argument("--clusters", type=int, default=20)
+    parser.add_argument("--rank", type=int, default=150)
     arguments = parser.parse_args()
     if arguments.part == "direct":
         run_direct(arguments.points or 1500)
+    else:
+        run_exact(arguments.points or 20_000, arguments.clusters, arguments.rank)
 
 
 if __name__ == "__main__":

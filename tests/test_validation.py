@@ -15,6 +15,8 @@ from blockbasis._validation import (
     check_points,
     check_positive,
     check_ranks,
+    check_ridge,
+    check_right_hand_side,
     check_rng,
 )
 
@@ -290,3 +292,29 @@ def test_rng():
     refused(ValueError, ["at least 0", "Got -1"], check_rng, -1)
     for bad in (1.0, "1", True, np.random.RandomState(0)):
         refused(TypeError, ["Got"], check_rng, bad)
+
+
+def test_ridge():
+    assert check_ridge(0, 3, name="it", caller="f") == 0.0
+    assert isinstance(check_ridge(np.float32(0.5), 3, name="it", caller="f"), float)
+    for given in ([1, 2, 3], np.array([1.0, 2.0, 3.0], dtype=np.float32), pd.Series([1, 2, 3])):
+        checked = check_ridge(given, 3, name="it", caller="f")
+        assert checked.dtype == np.float64
+        np.testing.assert_array_equal(checked, [1, 2, 3])
+    refused(ValueError, ["at least 0", "each of the 3 points", "Got -1.0"], check_ridge, -1, 3)
+    refused(ValueError, ["at least 0", "nan"], check_ridge, [1, np.nan, 3], 3)
+    refused(ValueError, ["each of the 3 points", "(2,)"], check_ridge, [1, 2], 3)
+    for bad in (None, True, "1", ["a", "b", "c"]):
+        refused(TypeError, ["must be", "Got"], check_ridge, bad, 3)
+
+
+def test_right_hand_side():
+    for given in ([1, 2], np.array([1.0, 2.0], dtype=np.float32), pd.Series([1, 2])):
+        checked = check_right_hand_side(given, 2, name="it", caller="f")
+        assert checked.dtype == np.float64
+        np.testing.assert_array_equal(checked, [1, 2])
+    assert check_right_hand_side(pd.DataFrame({"a": [1, 2]}), 2, name="it", caller="f").shape == (2, 1)
+    refused(ValueError, ["of shape (3,) or (3, m)", "(2,)"], check_right_hand_side, [1, 2], 3)
+    refused(ValueError, ["of shape (3,) or (3, m)", "()"], check_right_hand_side, 1.0, 3)
+    refused(ValueError, ["free of NaN", "row 1"], check_right_hand_side, [1, np.inf], 2)
+    refused(TypeError, ["must be real"], check_right_hand_side, [1, 2j], 2)

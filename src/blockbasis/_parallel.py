@@ -40,7 +40,7 @@ def map_threads(
         count()
         return result
 
-    if n_jobs == 1:
+    if n_jobs == 1 or len(tasks) < 2:
         return [counted(*task) for task in tasks]
     # NumPy and LAPACK release the interpreter's lock, and threads share the points without a copy.
     return list(Parallel(n_jobs=n_jobs, backend="threading")(delayed(counted)(*task) for task in tasks))

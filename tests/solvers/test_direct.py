@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import blockbasis as bb
 from blockbasis.datasets import unit_cube_mixture
-from blockbasis.solvers import direct, woodbury
+from blockbasis.solvers import direct
 
 RIDGES = (1e-8, 1e-6, 1e-4, 1e-2, 1.0, 1e2)
 EPS = np.finfo(np.float64).eps
@@ -324,21 +324,3 @@ def test_only_factorizations(points):
     for wrong in (np.eye(3), bb.ExactKernel(points, bb.Gaussian(1.0)), None):
         with pytest.raises(TypeError, match="must be a BlockBasis.*method='cg'"):
             bb.RidgeSystem(wrong, 1.0)
-
-
-# --- the parts -------------------------------------------------------------------------------------------------------
-
-
-def test_both_factored_forms_agree(rng):
-    S = rng.standard_normal((12, 12))
-    S = S @ S.T
-    M = np.eye(12) + S
-    blocks = [slice(0, 5), slice(5, 6), slice(6, 12)]
-    W = rng.standard_normal((12, 2))
-    forms = woodbury.cholesky(S.copy()), woodbury.spectral(*woodbury.eigenpairs(S.copy()), EPS)
-    for form in forms:
-        np.testing.assert_allclose(form.solve(W), np.linalg.solve(M, W), rtol=1e-9)
-        assert form.logdet() == pytest.approx(np.linalg.slogdet(M)[1], rel=1e-12)
-        for block, found in zip(blocks, form.inverse_blocks(blocks), strict=True):
-            np.testing.assert_allclose(found, np.linalg.inv(M)[block, block], atol=1e-10)
-    assert woodbury.cholesky(-2 * M) is None

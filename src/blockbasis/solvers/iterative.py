@@ -178,14 +178,14 @@ def exact_solve(
     --------
     >>> import numpy as np
     >>> import blockbasis as bb
-    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
     >>> kernel, b = bb.Gaussian(2.0), np.sin(X[:, 0])
-    >>> A = bb.factorize(X, kernel, n_clusters=5, rank=40, rng=0)
+    >>> A = bb.factorize(X, kernel, n_clusters=2, rank=40, rng=0)
     >>> plain = bb.exact_solve(X, kernel, b, 1e-2)
     >>> quick = bb.exact_solve(X, kernel, b, 1e-2, preconditioner=A)
     >>> quick.converged, quick.iterations < plain.iterations / 5
     (True, True)
-    >>> bool(np.allclose((kernel(X) + 1e-2 * np.eye(500)) @ quick.x, b))
+    >>> bool(np.allclose((kernel(X) + 1e-2 * np.eye(200)) @ quick.x, b))
     True
     """
     caller = "exact_solve"

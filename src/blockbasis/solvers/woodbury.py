@@ -161,8 +161,7 @@ class Woodbury:
             scaled = U / np.sqrt(self.diagonal[own])[:, np.newaxis]
             Q = linalg.solve_triangular(R, scaled.T, trans=1, check_finite=False).T
             held = np.einsum("ij,ij->i", Q @ inverse, Q)
-            # A square Q leaves nothing out: exactly so, where 1 - |q|^2 would leave rounding.
-            left_out = 0.0 if Q.shape[0] == Q.shape[1] else np.maximum(1 - np.einsum("ij,ij->i", Q, Q), 0)
+            left_out = np.maximum(1 - np.einsum("ij,ij->i", Q, Q), 0)
             values[own] = (left_out + held) / self.diagonal[own]
         return values
 
