@@ -87,6 +87,6 @@ def test_known_clusters_stand_for_others():
 
 def test_largest_direction_left_out():
     two = Market(20, np.array([10, 10]), np.ones(2), [spectrum([4.0, 1.0]), spectrum([9.0, 3.0, 2.0])], False)
-    assert two.largest(np.array([1, 1])) == 6.0
-    assert two.largest(np.array([0, 2])) == 8.0
+    assert two.largest(np.array([1, 1])) == 2.0 + 6.0
+    assert two.largest(np.array([0, 2])) == 8.0 + 4.0
     assert two.largest(np.array([2, 3])) == 0.0

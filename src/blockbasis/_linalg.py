@@ -1,7 +1,7 @@
-"""Parts of symmetric eigendecompositions: only the pairs that are wanted, at a fraction of the cost of all.
+"""Parts of symmetric eigendecompositions.
 
-LAPACK's driver for a part of the spectrum gives up on some matrices with many equal eigenvalues; the driver for the
-whole does not, and is then asked instead.
+LAPACK's driver for a part of the spectrum is the faster one only for a small part, and gives up on some matrices with
+many equal eigenvalues; the driver for the whole does not, and is then asked instead.
 """
 
 from __future__ import annotations
@@ -11,26 +11,29 @@ from scipy import linalg
 
 from blockbasis._typing import FloatArray
 
+#: A part of the eigenpairs costs more than all of them above this share.
+_SMALL_PART = 0.15
+
 
 def leading_eigenpairs(M: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
     """The ``count`` largest eigenvalues of a symmetric matrix, descending, and their vectors."""
     height = M.shape[0]
-    try:
-        values, vectors = linalg.eigh(M, subset_by_index=[height - count, height - 1], driver="evr", check_finite=False)
-    except linalg.LinAlgError:
-        values, vectors = np.linalg.eigh(M)
-        values, vectors = values[height - count :], vectors[:, height - count :]
-    return values[::-1], vectors[:, ::-1]
+    if count <= _SMALL_PART * height:
+        try:
+            part = [height - count, height - 1]
+            values, vectors = linalg.eigh(M, subset_by_index=part, driver="evr", check_finite=False)
+            return values[::-1], vectors[:, ::-1]
+        except linalg.LinAlgError:
+            pass
+    values, vectors = np.linalg.eigh(M)
+    return values[: -count - 1 : -1], vectors[:, : -count - 1 : -1]
 
 
 def negative_eigenpairs(M: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The eigenvalues below zero of a symmetric matrix, ascending, and their vectors."""
-    try:
-        values, vectors = linalg.eigh(M, subset_by_value=(-np.inf, 0.0), driver="evr", check_finite=False)
-    except linalg.LinAlgError:
-        values, vectors = np.linalg.eigh(M)
-    negative = values < 0
-    return values[negative], vectors[:, negative]
+    values, vectors = np.linalg.eigh(M)
+    count = int(np.count_nonzero(values < 0))
+    return values[:count], vectors[:, :count]
 
 
 #: Negative eigenvalues below this share of the largest diagonal entry are rounding.

@@ -78,9 +78,11 @@ class Market:
         return float(self.weights @ [residual(s, int(r)) for s, r in zip(self.spectra, ranks, strict=True)])
 
     def largest(self, ranks: IntArray) -> float:
-        """Squared spectral norm of the error, predicted: the largest direction that any known cluster leaves out."""
-        left = [both_sides(s) * s.values[r] for s, r in zip(self.spectra, ranks, strict=True) if r < len(s.values)]
-        return float(max(left, default=0.0))
+        """Squared spectral norm of the error, from above: the largest direction that each cluster leaves out."""
+        left = [
+            both_sides(s) * s.values[r] if r < len(s.values) else 0.0 for s, r in zip(self.spectra, ranks, strict=True)
+        ]
+        return float(self.weights @ left)
 
     def price_within(self, enough: Callable[[IntArray], bool]) -> float | None:
         """The highest price whose ranks are ``enough``; None when all directions together are not."""
