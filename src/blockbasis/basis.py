@@ -374,8 +374,8 @@ def interpolate(U: FloatArray, rows: IntArray) -> FloatArray:
     return chosen.T if rows.shape[0] == U.shape[0] else np.linalg.pinv(chosen)
 
 
-#: Updates of core and diagonal against each other on the same rows; they evaluate no kernel entry. While the basis still
-#: changes, fewer will do.
+#: Updates of core and diagonal against each other on the same rows; they evaluate no kernel entry. Fewer will do while
+#: the basis still changes.
 _LOCAL_UPDATES = 20
 _PASSING_UPDATES = 6
 #: They close half of a gap or less: each goes farther than it would. Up to 2 that is stable, since what is held of the
