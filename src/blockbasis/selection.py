@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from blockbasis._linalg import nystrom_factor
 from blockbasis._parallel import check_n_jobs, map_threads, single_threaded
 from blockbasis._typing import FloatArray, IntArray, Seed
 from blockbasis._validation import check_fraction, check_integer, check_points, check_rng
@@ -229,7 +230,7 @@ def _spectrum(matrix: KernelMatrix, cluster: slice, share: float, rng: np.random
         columns = matrix.block(cluster, cluster.start + drawn) - factor @ factor[drawn].T
         rest = float(np.einsum("ij,ij->j", columns, columns) @ weights)
         enough = rest <= _RESIDUAL_SHARE * share * (energy + rest)
-        more = _square_root(columns, drawn, rounding * count)
+        more = nystrom_factor(columns, columns[drawn], floor=rounding * count)
         energy += 2 * energy_of(factor.T @ more) + energy_of(more.T @ more)
         factor = np.concatenate((factor, more), axis=1)
         if enough:
@@ -249,11 +250,3 @@ def _draw(left: FloatArray, count: int, rng: np.random.Generator) -> tuple[IntAr
 def _energies(factor: FloatArray) -> FloatArray:
     """Squared singular values of G Gᵀ, descending."""
     return np.asarray(np.linalg.eigvalsh(factor.T @ factor)[::-1] ** 2)
-
-
-def _square_root(columns: FloatArray, points: IntArray, floor: float) -> FloatArray:
-    """F with F Fᵀ the semi-definite matrix of least rank that has these columns, down to eigenvalues of ``floor``."""
-    core = columns[points]
-    values, vectors = np.linalg.eigh((core + core.T) / 2)
-    kept = values > floor
-    return np.asarray(columns @ (vectors[:, kept] / np.sqrt(values[kept])))
