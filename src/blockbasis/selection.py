@@ -195,15 +195,24 @@ def select_ranks(
     matrix: KernelMatrix, partition: Partition, tol: float, rng: np.random.Generator, n_jobs: int
 ) -> IntArray:
     """The paper's rank of every cluster: what it leaves of M_ii is less than (n_i / n)^2 |M_ii|^2 tol^2."""
-    shares = (partition.sizes / partition.n_points * tol) ** 2
+    shares = energy_shares(partition, tol)
     tasks = zip(partition.clusters, shares, rng.spawn(partition.n_clusters), strict=True)
     ranks = map_threads(lambda *task: _rank(matrix, *task), tasks, n_jobs)
     return np.array(ranks, dtype=np.intp)
 
 
+def energy_shares(partition: Partition, tol: float) -> FloatArray:
+    """What a rank may leave of the energy of each diagonal block."""
+    return np.asarray((partition.sizes / partition.n_points * tol) ** 2)
+
+
 def _rank(matrix: KernelMatrix, cluster: slice, share: float, rng: np.random.Generator) -> int:
     """Least rank of a diagonal block that leaves less than ``share`` of its energy; at least one."""
-    energies, rest = _spectrum(matrix, cluster, share, rng)
+    return least_rank(*_spectrum(matrix, cluster, share, rng), share)
+
+
+def least_rank(energies: FloatArray, rest: float, share: float) -> int:
+    """Least rank that leaves less than ``share`` of the energy of these, descending, and the rest; at least one."""
     tails = np.cumsum(energies[::-1])[::-1] + rest  # summed from the smallest: no difference of large numbers
     allowed = share * (energies.sum() + rest)
     return max(1, int(np.count_nonzero((tails >= allowed) & (tails > 0))))

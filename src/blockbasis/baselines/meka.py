@@ -37,9 +37,9 @@ def meka(
     """Memory efficient kernel approximation: K ~ U S Uᵀ, with a basis for each cluster of points from its own block.
 
     The points are clustered by k-means. The basis of a cluster comes from a Nyström approximation of its diagonal
-    block, 2 r_i columns drawn uniformly and truncated to rank r_i: K_ii ~ U_i U_iᵀ, so that S_ii is the identity. A link
-    S_ij is fitted to the block of 3 r_i rows and 3 r_j columns, drawn for each pair anew, by least squares through the
-    normal equations. Links between the centres that are farthest apart, by the kernel, are left out.
+    block, 2 r_i columns drawn uniformly and truncated to rank r_i: K_ii ~ U_i U_iᵀ, so that S_ii is the identity. A
+    link S_ij is fitted to the block of 3 r_i rows and 3 r_j columns, drawn for each pair anew, by least squares through
+    the normal equations. Links between the centres that are farthest apart, by the kernel, are left out.
 
     The method is given as it was published: the basis does not see the off-diagonal blocks, the fits are hardly
     overdetermined, and the result need be neither positive semi-definite nor close. Errors of the same points differ
@@ -94,12 +94,13 @@ def meka(
         links = [_links(matrix, partition, bases, i, far, streams[i]) for i in range(partition.n_clusters)]
     blocks = tuple(basis.astype(problem.dtype) for basis in bases)
     offsets = np.concatenate(([0], np.cumsum(ranks))).astype(np.intp)
-    inner = InnerMatrix(offsets, offsets, *zip(*links, strict=True), symmetric=False).astype(problem.dtype)
+    kept, panels = tuple(linked for linked, _ in links), tuple(panel for _, panel in links)
+    inner = InnerMatrix(offsets, offsets, kept, panels, symmetric=False).astype(problem.dtype)
     return Clustered("meka", BlockDiagonal(partition, blocks), inner, unit_diagonal=True)
 
 
 def _check_share(eta: Any, caller: str) -> float:
-    if isinstance(eta, numbers.Real) and not isinstance(eta, bool) and 0 <= eta <= 1:
+    if isinstance(eta, numbers.Real) and not isinstance(eta, bool) and 0 <= float(eta) <= 1:
         return float(eta)
     raise ValueError(f"The 'eta' parameter of {caller} must be a number from 0 to 1. Got {eta!r} instead.")
 
@@ -132,7 +133,7 @@ def shared_ranks(sizes: IntArray, total: int) -> IntArray:
     """``total`` shared out in proportion to the sizes, rounded up, the last cluster paying for it."""
     ranks = -(-total * sizes // sizes.sum())
     ranks[-1] -= ranks.sum() - total
-    return np.clip(ranks, 1, sizes)
+    return np.asarray(np.clip(ranks, 1, sizes))
 
 
 def _basis(matrix: KernelMatrix, cluster: slice, rank: int, rng: np.random.Generator) -> FloatArray:
@@ -158,7 +159,7 @@ def _links(
     """The clusters after ``i`` that it is linked with, and the links side by side."""
     linked = i + 1 + np.flatnonzero(~far[i, i + 1 :])
     found = [np.empty((bases[i].shape[1], 0))]
-    for j in linked:
+    for j in linked.tolist():
         rows, left = _sampled_rows(bases[i], rng)
         columns, right = _sampled_rows(bases[j], rng)
         block = matrix.block(partition.cluster(i).start + rows, partition.cluster(j).start + columns)

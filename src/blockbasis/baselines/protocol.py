@@ -17,6 +17,9 @@ from blockbasis.kernels import as_kernel
 from blockbasis.matrix import KernelMatrix, check_function
 from blockbasis.operator import Product
 
+#: Clusters of the clustered methods where none are asked for: the default of MEKA's authors.
+DEFAULT_CLUSTERS = 10
+
 
 class Approximation(Product):
     """A kernel matrix as one of the methods approximates it: a `scipy.sparse.linalg.LinearOperator`.
@@ -161,11 +164,16 @@ class Problem:
         return min(self.columns, self.n_points)
 
 
-def check_problem(X: Any, kernel: Any, memory: Any, rank: Any, rng: Seed, *, caller: str) -> Problem:
-    """Arguments as all methods with a budget take them."""
-    X = check_points(X, name="X", caller=caller)
+def check_budget(memory: Any, rank: Any, *, caller: str) -> None:
+    """One of the two."""
     if (memory is None) == (rank is None):
         raise ValueError(f"{caller} takes one of 'memory' and 'rank'. Got {'neither' if rank is None else 'both'}.")
+
+
+def check_problem(X: Any, kernel: Any, memory: Any, rank: Any, rng: Seed, *, caller: str) -> Problem:
+    """Arguments as all methods with a budget take them."""
+    check_budget(memory, rank, caller=caller)
+    X = check_points(X, name="X", caller=caller)
     if memory is not None:
         memory = check_memory(memory, X.dtype.itemsize, X.shape[0], name="memory", caller=caller)
     else:
@@ -187,14 +195,10 @@ def rounding(core: FloatArray) -> float:
     return float(len(core) * np.finfo(np.float64).eps * np.diagonal(core).max(initial=0.0))
 
 
-#: Clusters of the clustered methods where none are asked for: the default of MEKA's authors.
-_CLUSTERS = 10
-
-
-def check_clusters(n_clusters: Any, problem: Problem, *, caller: str) -> int:
+def check_clusters(n_clusters: Any, problem: Problem, *, default: int = DEFAULT_CLUSTERS, caller: str) -> int:
     """A number of clusters that the points can have."""
     if n_clusters is None:
-        return min(_CLUSTERS, problem.n_points)
+        return min(default, problem.n_points)
     return check_integer(n_clusters, name="n_clusters", caller=caller, low=1, high=problem.n_points)
 
 

@@ -16,7 +16,7 @@ Mixture = Callable[[Any, int, np.random.Generator], FloatArray]
 
 
 def _student(degrees: float, count: int, rng: np.random.Generator) -> FloatArray:
-    """s that makes normal frequencies of variance 2s multivariate t, of scale 1: the spectral density of a Matern."""
+    """What makes normal frequencies of twice this variance multivariate t: the spectral density of a Matern kernel."""
     return degrees / (2 * rng.chisquare(degrees, count))
 
 

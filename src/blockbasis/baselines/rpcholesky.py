@@ -70,6 +70,9 @@ def _factor(problem: Problem) -> FloatArray:
         proposed = problem.rng.choice(n, _BLOCK, p=left / left.sum())
         residual = matrix.block(proposed, proposed) - found[proposed] @ found[proposed].T
         accepted, triangle = _accept(residual, left[proposed], rank - count, floor, problem.rng)
+        left[proposed[np.diagonal(residual) <= floor]] = 0  # what is left of them is rounding
+        if not accepted.size:
+            continue
         pivots = proposed[accepted]
         columns = matrix.block(slice(0, n), pivots) - found @ found[pivots].T
         more = linalg.solve_triangular(triangle, columns.T, lower=True, check_finite=False).T
