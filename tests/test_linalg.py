@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import linalg
 
-from blockbasis._linalg import leading_eigenpairs, negative_eigenpairs
+from blockbasis._linalg import leading_eigenpairs, negative_eigenpairs, nystrom_factor
 
 
 def symmetric(seed, n=40):
@@ -43,3 +43,15 @@ def test_no_negative_eigenpairs(driver):
     values, vectors = negative_eigenpairs(np.eye(3))
     assert values.shape == (0,)
     assert vectors.shape == (3, 0)
+
+
+def test_factor_of_some_columns():
+    B = np.random.default_rng(0).standard_normal((12, 5))
+    K = B @ B.T
+    whole = nystrom_factor(K[:, :7], K[:7, :7], floor=1e-10)
+    assert whole.shape == (12, 5)  # two eigenvalues of the core are rounding
+    np.testing.assert_allclose(whole @ whole.T, K, atol=1e-9)
+    cut = nystrom_factor(K[:, :7], K[:7, :7], floor=1e-10, rank=2)
+    values, vectors = np.linalg.eigh(K[:7, :7])
+    inverse = (vectors[:, -2:] / values[-2:]) @ vectors[:, -2:].T
+    np.testing.assert_allclose(cut @ cut.T, K[:, :7] @ inverse @ K[:7], atol=1e-10)

@@ -1,4 +1,4 @@
-"""Parts of symmetric eigendecompositions.
+"""Parts of symmetric eigendecompositions, definiteness, and the factor that some columns determine.
 
 LAPACK's driver for a part of the spectrum is the faster one only for a small part, and gives up on some matrices with
 many equal eigenvalues; the driver for the whole does not, and is then asked instead.
@@ -53,3 +53,16 @@ def semidefinite_part(M: FloatArray) -> FloatArray:
         values, vectors = negative_eigenpairs(M)
     definite: FloatArray = M - (vectors * values) @ vectors.T
     return definite
+
+
+def nystrom_factor(columns: FloatArray, core: FloatArray, *, floor: float, rank: int | None = None) -> FloatArray:
+    """F with F Fᵀ = columns core⁺ columnsᵀ, from the ``rank`` largest eigenvalues of the core, those above ``floor``.
+
+    With the columns' own rows as the core, and all eigenvalues, F Fᵀ is the semi-definite matrix of least rank that has
+    these columns.
+    """
+    values, vectors = np.linalg.eigh((core + core.T) / 2)
+    kept = values > floor
+    if rank is not None:
+        kept[: max(0, len(values) - rank)] = False
+    return np.asarray(columns @ (vectors[:, kept] / np.sqrt(values[kept])))

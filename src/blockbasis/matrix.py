@@ -148,7 +148,7 @@ def indices(index: Index) -> IntArray:
     return np.arange(index.start, index.stop) if isinstance(index, slice) else index
 
 
-def tiles(length: int, height: int) -> list[slice]:
-    """Ranges that cover ``length`` columns, few enough that a tile of ``height`` rows stays small."""
-    step = max(1, _TILE_ENTRIES // max(height, 1))
+def tiles(length: int, height: int, entries: int | None = None) -> list[slice]:
+    """Ranges that cover ``length`` columns, few enough that a tile of ``height`` rows has no more than ``entries``."""
+    step = max(1, (_TILE_ENTRIES if entries is None else entries) // max(height, 1))
     return [slice(start, min(start + step, length)) for start in range(0, length, step)]

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from blockbasis._linalg import nystrom_factor
 from blockbasis._parallel import check_n_jobs, map_threads, single_threaded
 from blockbasis._typing import FloatArray, IntArray, Seed
 from blockbasis._validation import check_fraction, check_integer, check_points, check_rng
@@ -194,15 +195,24 @@ def select_ranks(
     matrix: KernelMatrix, partition: Partition, tol: float, rng: np.random.Generator, n_jobs: int
 ) -> IntArray:
     """The paper's rank of every cluster: what it leaves of M_ii is less than (n_i / n)^2 |M_ii|^2 tol^2."""
-    shares = (partition.sizes / partition.n_points * tol) ** 2
+    shares = energy_shares(partition, tol)
     tasks = zip(partition.clusters, shares, rng.spawn(partition.n_clusters), strict=True)
     ranks = map_threads(lambda *task: _rank(matrix, *task), tasks, n_jobs)
     return np.array(ranks, dtype=np.intp)
 
 
+def energy_shares(partition: Partition, tol: float) -> FloatArray:
+    """What a rank may leave of the energy of each diagonal block."""
+    return np.asarray((partition.sizes / partition.n_points * tol) ** 2)
+
+
 def _rank(matrix: KernelMatrix, cluster: slice, share: float, rng: np.random.Generator) -> int:
     """Least rank of a diagonal block that leaves less than ``share`` of its energy; at least one."""
-    energies, rest = _spectrum(matrix, cluster, share, rng)
+    return least_rank(*_spectrum(matrix, cluster, share, rng), share)
+
+
+def least_rank(energies: FloatArray, rest: float, share: float) -> int:
+    """Least rank that leaves less than ``share`` of the energy of these, descending, and the rest; at least one."""
     tails = np.cumsum(energies[::-1])[::-1] + rest  # summed from the smallest: no difference of large numbers
     allowed = share * (energies.sum() + rest)
     return max(1, int(np.count_nonzero((tails >= allowed) & (tails > 0))))
@@ -229,7 +239,7 @@ def _spectrum(matrix: KernelMatrix, cluster: slice, share: float, rng: np.random
         columns = matrix.block(cluster, cluster.start + drawn) - factor @ factor[drawn].T
         rest = float(np.einsum("ij,ij->j", columns, columns) @ weights)
         enough = rest <= _RESIDUAL_SHARE * share * (energy + rest)
-        more = _square_root(columns, drawn, rounding * count)
+        more = nystrom_factor(columns, columns[drawn], floor=rounding * count)
         energy += 2 * energy_of(factor.T @ more) + energy_of(more.T @ more)
         factor = np.concatenate((factor, more), axis=1)
         if enough:
@@ -249,11 +259,3 @@ def _draw(left: FloatArray, count: int, rng: np.random.Generator) -> tuple[IntAr
 def _energies(factor: FloatArray) -> FloatArray:
     """Squared singular values of G Gᵀ, descending."""
     return np.asarray(np.linalg.eigvalsh(factor.T @ factor)[::-1] ** 2)
-
-
-def _square_root(columns: FloatArray, points: IntArray, floor: float) -> FloatArray:
-    """F with F Fᵀ the semi-definite matrix of least rank that has these columns, down to eigenvalues of ``floor``."""
-    core = columns[points]
-    values, vectors = np.linalg.eigh((core + core.T) / 2)
-    kept = values > floor
-    return np.asarray(columns @ (vectors[:, kept] / np.sqrt(values[kept])))

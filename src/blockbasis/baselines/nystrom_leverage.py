@@ -1,0 +1,68 @@
+"""The Nyström method on columns drawn by their leverage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from blockbasis._linalg import nystrom_factor
+from blockbasis._parallel import single_threaded
+from blockbasis._typing import Seed
+from blockbasis.baselines.nystrom import OVERSAMPLING
+from blockbasis.baselines.protocol import LowRank, check_problem, low_rank, rounding
+from blockbasis.exact import ExactKernel
+from blockbasis.spectrum import leverage_scores
+
+
+def nystrom_leverage(
+    X: Any, kernel: Any, *, memory: int | str | None = None, rank: int | None = None, rng: Seed = None
+) -> LowRank:
+    """Nyström approximation of rank r from 2r columns, drawn with replacement in proportion to their leverage.
+
+    The leverage scores of the leading r directions are estimated from a random subspace after one power iteration: two
+    passes over the matrix, so that the cost is quadratic in n. A column drawn with probability p is divided by
+    sqrt(2r p), in C and in W, before W is truncated to rank r.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+    kernel : Kernel or callable
+    memory : int or str, default=None
+        Floats, or a size such as "512MB"; the rank is what ``memory // n`` allows.
+    rank : int, default=None
+        Instead of ``memory``.
+    rng : int, Generator or None
+
+    Returns
+    -------
+    LowRank
+
+    References
+    ----------
+    P. Drineas, M. Magdon-Ismail, M. W. Mahoney and D. P. Woodruff, "Fast approximation of matrix coherence and
+    statistical leverage", Journal of Machine Learning Research 13 (2012).
+    A. Gittens and M. W. Mahoney, "Revisiting the Nyström method for improved large-scale machine learning", Journal of
+    Machine Learning Research 17 (2016).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import blockbasis as bb
+    >>> from blockbasis.baselines import nystrom_leverage
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> A = nystrom_leverage(X, bb.Gaussian(2.0), rank=20, rng=0)
+    >>> bb.relative_error(A, X, bb.Gaussian(2.0)).value < 0.1
+    True
+    """
+    problem = check_problem(X, kernel, memory, rank, rng, caller="nystrom_leverage")
+    matrix, n, r = problem.matrix, problem.n_points, problem.low_rank
+    scores = leverage_scores(ExactKernel(matrix.rows, matrix.kernel), rank=r, n_iter=1, rng=problem.rng)
+    chances = scores / scores.sum()
+    drawn = problem.rng.choice(n, OVERSAMPLING * r, p=chances)
+    scale = 1 / np.sqrt(OVERSAMPLING * r * chances[drawn])
+    with single_threaded():
+        columns = matrix.block(slice(0, n), drawn) * scale
+        core = scale[:, np.newaxis] * columns[drawn]
+        factor = nystrom_factor(columns, core, floor=rounding(core), rank=r)
+    return low_rank("nystrom-leverage", factor, problem)
