@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import warnings
 
@@ -202,6 +203,22 @@ def test_a_warning_names_a_tolerance_that_pays():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert bb.factorize(X, kernel, tol=1.1 * named, rng=0).stored < 1000 * 1001 / 2
+
+
+def test_a_warning_when_it_only_turns_out_not_to_pay(monkeypatch):
+    X, kernel = scattered()
+    plan = bb.plan(X, kernel, tol=1e-4, rng=0)
+    hopeful = dataclasses.replace(plan, ranks=np.ones_like(plan.ranks))
+    with pytest.warns(bb.PerformanceWarning, match=r"took \d+ floats, more than the 500500 of the dense matrix. tol="):
+        A = bb.factorize(X, kernel, plan=hopeful, rng=0)
+    assert A.stored > 500500
+
+
+@pytest.mark.parametrize("algorithm", ["default", "paper"])
+def test_given_ranks_that_do_not_fit_are_refused(cloud, monkeypatch, algorithm):
+    monkeypatch.setattr(importlib.import_module("blockbasis.factorize"), "available_memory", lambda: 10**5)
+    with pytest.raises(MemoryError, match="Smaller ranks would fit"):
+        bb.factorize(cloud, bb.Gaussian(0.5), n_clusters=4, rank=50, algorithm=algorithm, rng=0)
 
 
 def test_a_plan_says_that_it_does_not_pay():

@@ -21,11 +21,18 @@ _INNER_COPIES = 5
 _SAMPLE = 384
 #: Factorizations run at such a part of the speed of products.
 _FACTORIZATION_PACE = 0.3
+#: So few floats are not worth a warning.
+_TRIFLE = 10**5
 
 
 def dense_floats(n: int) -> int:
     """Floats of the dense matrix, counted as those of C are: each pair of symmetric entries once."""
     return n * (n + 1) // 2
+
+
+def pays(stored: int, n: int) -> bool:
+    """Whether so many floats are fewer than those of the dense matrix, or too few to speak of."""
+    return stored <= max(dense_floats(n), _TRIFLE)
 
 
 def stored_floats(sizes: IntArray, ranks: IntArray, *, diagonal: bool) -> int:
@@ -34,23 +41,25 @@ def stored_floats(sizes: IntArray, ranks: IntArray, *, diagonal: bool) -> int:
     return int(sizes @ ranks) + dense_floats(total) + (int(sizes.sum()) if diagonal else 0)
 
 
-def kept_bytes(sizes: IntArray, ranks: IntArray, n_features: int, itemsize: int, *, diagonal: bool) -> int:
-    """Bytes of everything kept: the extension and the partition too."""
+def kept_bytes(
+    sizes: IntArray, ranks: IntArray, built: IntArray, n_features: int, itemsize: int, *, diagonal: bool
+) -> int:
+    """Bytes of everything kept: the extension and the partition too. An extension has the points of the ranks built."""
     total, n, k = int(ranks.sum()), int(sizes.sum()), len(sizes)
     inner = (total**2 + int((ranks**2).sum())) // 2  # whole blocks on the diagonal
-    extension = int((_EXTENSION_POINTS * ranks * (n_features + ranks)).sum())
+    extension = int((_EXTENSION_POINTS * built * (n_features + ranks)).sum())
     partition = 8 * (n + k + 1 + k * n_features + k)
     return itemsize * (int(sizes @ ranks) + inner + extension + (n if diagonal else 0)) + partition
 
 
-def working_bytes(sizes: IntArray, ranks: IntArray, n_features: int, itemsize: int) -> int:
-    """Bytes alive at once while it is built and checked."""
-    total = int(ranks.sum())
+def working_bytes(sizes: IntArray, ranks: IntArray, n_features: int, itemsize: int, threads: int) -> int:
+    """Bytes alive at once while it is built and checked: columns of a cluster on each thread, or what comes after."""
+    n, total = int(sizes.sum()), int(ranks.sum())
+    columns = threads * int((sizes * np.minimum(ENERGY_COLUMNS_PER_RANK * ranks, n)).max()) * itemsize
     interpolation = INNER_ROWS_PER_RANK * int((ranks**2).sum())
-    checks = n_check_rows(int(sizes.sum())) * total
-    return kept_bytes(sizes, ranks, n_features, itemsize, diagonal=True) + 8 * (
-        _INNER_COPIES * total**2 + interpolation + checks
-    )
+    later = 8 * (_INNER_COPIES * total**2 + n_check_rows(n) * total)
+    kept = kept_bytes(sizes, ranks, ranks, n_features, itemsize, diagonal=True)
+    return kept + 8 * interpolation + max(columns, later)
 
 
 def needed_entries(sizes: IntArray, ranks: IntArray, *, exact_inner: bool) -> int:

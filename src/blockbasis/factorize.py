@@ -24,6 +24,7 @@ from blockbasis.arguments import check_both_clusters, check_clusters, check_goal
 from blockbasis.basis import BlockDiagonal
 from blockbasis.building import build
 from blockbasis.construction import Method, assemble, make_bases, make_inner
+from blockbasis.costs import pays, working_bytes
 from blockbasis.exceptions import PerformanceWarning
 from blockbasis.inner import cross_inner
 from blockbasis.kernels import Kernel, as_kernel
@@ -341,7 +342,9 @@ def _of_ranks(
     n_jobs: int,
 ) -> BlockBasis:
     """Algorithm 5: bases, then the inner matrix, then the operator."""
-    planning = matrix.entries
+    planning, sizes = matrix.entries, partition.sizes
+    needed = working_bytes(sizes, np.minimum(ranks, sizes), matrix.rows.shape[1], matrix.dtype.itemsize, n_jobs)
+    _refuse_what_does_not_fit(needed, "Smaller ranks")
     bases = make_bases(matrix, partition, partition, ranks, method, streams[1], n_jobs)
     before = matrix.entries
     C, cut = make_inner(matrix, partition, bases, method, streams[2], n_jobs)
@@ -361,27 +364,35 @@ def _carried_out(
     n_jobs: int,
     counter: Counter | None = None,
 ) -> BlockBasis:
-    _warn_if_too_large(plan)
-    return build(KernelMatrix(kernel, X[plan.partition.order], counter=counter), plan, streams[1], n_jobs)
+    _refuse_what_does_not_fit(plan.working_bytes, _remedy(plan))
+    n, bounded = X.shape[0], plan.goal.memory is not None
+    expected = bounded or pays(plan.stored, n)
+    if not expected:
+        _warn_that_it_does_not_pay(f"needs about {plan.stored} floats", plan)
+    A = build(KernelMatrix(kernel, X[plan.partition.order], counter=counter), plan, streams[1], n_jobs)
+    if expected and not bounded and not pays(A.stored, n):
+        _warn_that_it_does_not_pay(f"took {A.stored} floats", plan)
+    return A
 
 
-def _warn_if_too_large(plan: Plan) -> None:
-    """Refuse what does not fit into memory now, and warn of what does not pay."""
-    remedy = (
-        "A larger tol or bandwidth"
-        if plan.fitting_tol is None
-        else f"tol={plan.fitting_tol:.2g}, or a larger bandwidth,"
-    )
+def _remedy(plan: Plan) -> str:
+    if plan.fitting_tol is None:
+        return "A larger tol or bandwidth"
+    return f"tol={plan.fitting_tol:.2g}, or a larger bandwidth,"
+
+
+def _refuse_what_does_not_fit(needed: int, remedy: str) -> None:
     free = available_memory()
-    if free is not None and plan.working_bytes > free:
+    if free is not None and needed > free:
         raise MemoryError(
-            f"This factorization would take about {plan.working_bytes / 1e9:.2g} GB, and {free / 1e9:.2g} GB are free. "
+            f"This factorization would take about {needed / 1e9:.2g} GB, and {free / 1e9:.2g} GB are free. "
             f"{remedy} would fit."
         )
-    if plan.fitting_tol is not None and plan.goal.memory is None and plan.stored > plan.dense:
-        warnings.warn(
-            f"The tolerance needs about {plan.stored} floats, more than the {plan.dense} of the dense matrix. "
-            f"{remedy} would fit.",
-            PerformanceWarning,
-            stacklevel=4,
-        )
+
+
+def _warn_that_it_does_not_pay(what: str, plan: Plan) -> None:
+    warnings.warn(
+        f"The tolerance {what}, more than the {plan.dense} of the dense matrix. {_remedy(plan)} would fit.",
+        PerformanceWarning,
+        stacklevel=4,
+    )

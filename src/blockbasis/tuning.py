@@ -43,8 +43,6 @@ _OVERBUILD_MORE = 4
 _BASIS_PER_PILOT = 1.5
 #: When compression does not pay, the tolerance is named that a quarter of the dense matrix would hold.
 _WORTHWHILE = 4
-#: So few floats are not worth a warning.
-_TRIFLE = 10**5
 
 
 @dataclass(frozen=True)
@@ -162,14 +160,22 @@ class Plan:
     @property
     def nbytes(self) -> int:
         """Bytes of everything that will be kept."""
-        sizes, diagonal = self.partition.sizes, self.method.diagonal
-        return costs.kept_bytes(sizes, self.ranks, self.n_features, self.dtype.itemsize, diagonal=diagonal)
+        sizes, built, itemsize = self.partition.sizes, self._built, self.dtype.itemsize
+        return costs.kept_bytes(sizes, self.ranks, built, self.n_features, itemsize, diagonal=self.method.diagonal)
 
     @property
     def working_bytes(self) -> int:
         """Bytes that building it takes at its height."""
-        ranks = np.minimum(with_reserve(self.ranks), self.partition.sizes)
-        return costs.working_bytes(self.partition.sizes, ranks, self.n_features, self.dtype.itemsize)
+        sizes, itemsize = self.partition.sizes, self.dtype.itemsize
+        return costs.working_bytes(sizes, self._built, self.n_features, itemsize, self._threads)
+
+    @property
+    def _built(self) -> IntArray:
+        return np.minimum(with_reserve(self.ranks), self.partition.sizes)
+
+    @property
+    def _threads(self) -> int:
+        return min(os.cpu_count() or 1, self.n_clusters)
 
     def __repr__(self) -> str:
         n = self.partition.n_points
@@ -427,7 +433,7 @@ def _with_fitting_tol(job: Job, pilot: _Pilot, plan: Plan) -> Plan:
     """The plan, with the tolerance that would pay where its own does not."""
     free = available_memory()
     fits = free is None or plan.working_bytes <= free
-    if fits and (plan.stored <= max(job.dense, _TRIFLE) or job.goal.memory is not None):
+    if fits and (costs.pays(plan.stored, plan.partition.n_points) or job.goal.memory is not None):
         return plan
     budget = job.dense / _WORTHWHILE
     if free is not None and not fits:
