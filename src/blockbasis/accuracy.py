@@ -25,6 +25,12 @@ class ErrorEstimate:
     stderr : float
         Standard error of ``value``; zero when it is exact.
     exact : bool
+
+    Examples
+    --------
+    >>> import blockbasis as bb
+    >>> f"{bb.ErrorEstimate(0.012, 0.0004, exact=False)}"
+    '0.012 ± 0.0004'
     """
 
     value: float

@@ -176,7 +176,14 @@ class Gaussian(RadialKernel):
 
 @dataclass(frozen=True)
 class Laplacian(RadialKernel):
-    """exp(-|x - y| / bandwidth), with the Euclidean norm (scikit-learn's ``laplacian_kernel`` has the 1-norm)."""
+    """exp(-|x - y| / bandwidth), with the Euclidean norm (scikit-learn's ``laplacian_kernel`` has the 1-norm).
+
+    Examples
+    --------
+    >>> import blockbasis as bb
+    >>> float(bb.Laplacian(2.0)([[0.0, 0.0]], [[3.0, 4.0]])[0, 0].round(4))
+    0.0821
+    """
 
     def profile(self, squared_distances: FloatArray) -> FloatArray:
         return _decayed(self._divide(np.sqrt(squared_distances, out=squared_distances), 1))
@@ -248,7 +255,14 @@ class Matern(RadialKernel):
 
 @dataclass(frozen=True)
 class Cauchy(RadialKernel):
-    """1 / (1 + |x - y|^2 / bandwidth^2)."""
+    """1 / (1 + |x - y|^2 / bandwidth^2).
+
+    Examples
+    --------
+    >>> import blockbasis as bb
+    >>> float(bb.Cauchy(1.0)([[0.0]], [[2.0]])[0, 0])
+    0.2
+    """
 
     def profile(self, squared_distances: FloatArray) -> FloatArray:
         scaled = self._divide(squared_distances, 2)
@@ -258,7 +272,14 @@ class Cauchy(RadialKernel):
 
 @dataclass(frozen=True)
 class InverseMultiquadric(RadialKernel):
-    """1 / sqrt(1 + |x - y|^2 / bandwidth^2)."""
+    """1 / sqrt(1 + |x - y|^2 / bandwidth^2).
+
+    Examples
+    --------
+    >>> import blockbasis as bb
+    >>> float(bb.InverseMultiquadric(4.0)([[0.0]], [[3.0]])[0, 0])
+    0.8
+    """
 
     def profile(self, squared_distances: FloatArray) -> FloatArray:
         scaled = self._divide(squared_distances, 2)
@@ -276,6 +297,12 @@ class RationalQuadratic(RadialKernel):
     bandwidth : float
     alpha : float, default=1.0
         How many scales are mixed; the smaller, the heavier the tail.
+
+    Examples
+    --------
+    >>> import blockbasis as bb
+    >>> float(bb.RationalQuadratic(1.0, alpha=2.0)([[0.0]], [[2.0]])[0, 0].round(4))
+    0.1111
     """
 
     alpha: float = 1.0

@@ -87,6 +87,17 @@ class BlockBasis(Product):
         What was cut off from C, when that was asked for.
     error_estimate : ErrorEstimate or None
         Relative Frobenius error, when a tolerance or a budget was asked for: from exact rows not used before.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import blockbasis as bb
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> A = bb.factorize(X, bb.Gaussian(3.0), n_clusters=3, rank=20, rng=0)
+    >>> A
+    BlockBasis(300 x 300, U C Uᵀ + D, 3 clusters, ranks 20 to 20, 27.1 floats per point, float64)
+    >>> bool(np.allclose(A @ X, A.todense() @ X))
+    True
     """
 
     kernel: Kernel | None
@@ -234,6 +245,15 @@ class CrossBlockBasis(Product):
         C; its block rows follow U's clusters, its block columns V's.
     entries : Entries or None
         Kernel entries evaluated to build it; None when it extends a factorization.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import blockbasis as bb
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> B = bb.factorize(X, bb.Gaussian(3.0), n_clusters=3, rank=20, rng=0).extend(X[:5] + 0.1)
+    >>> B
+    CrossBlockBasis(5 x 300, U C Vᵀ, 7930 floats, float64)
     """
 
     row_basis: BlockDiagonal

@@ -38,6 +38,17 @@ class Partition:
     centers : ndarray of shape (n_clusters, d)
     radii : ndarray of shape (n_clusters,)
         Largest distance of a cluster's points from its centre.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import blockbasis as bb
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> A = bb.factorize(X, bb.Gaussian(2.0), partition=np.arange(100) % 3, rank=10, rng=0)
+    >>> A.partition.sizes.tolist()
+    [34, 33, 33]
+    >>> bool((A.partition.labels == np.arange(100) % 3).all())
+    True
     """
 
     order: IntArray

@@ -29,6 +29,16 @@ class ProgressEvent:
         Seconds since the stage began.
     remaining : float
         Seconds to its end, at the pace so far.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import blockbasis as bb
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> events = []
+    >>> A = bb.factorize(X, bb.Gaussian(2.0), n_clusters=4, rank=10, rng=0, progress=events.append)
+    >>> events[0].stage, events[0].done, events[0].total
+    ('bases', 1, 4)
     """
 
     stage: str

@@ -88,6 +88,19 @@ def load(path: str | os.PathLike[str], *, kernel: Any = None) -> BlockBasis | Cr
     ------
     StorageError
         When the file is not a factorization, is truncated or altered, or comes from a newer version.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np
+    >>> import blockbasis as bb
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "a.bbf"
+    ...     bb.save(bb.factorize(X, bb.Gaussian(1.0), n_clusters=4, rank=10, rng=0), path)
+    ...     A = bb.load(path)
+    >>> A.kernel
+    Gaussian(bandwidth=1.0)
     """
     try:
         with zipfile.ZipFile(path) as archive:

@@ -120,6 +120,15 @@ class Plan:
         Time to build, on this machine with the threads asked for.
     fitting_tol : float or None
         Where compression does not pay, or does not fit into free memory: the tolerance that would.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import blockbasis as bb
+    >>> X = np.random.default_rng(0).normal(size=(1000, 2))
+    >>> plan = bb.plan(X, bb.Gaussian(3.0), memory=20_000, rng=0)
+    >>> plan.stored <= 20_000 and plan.fitting_tol is None
+    True
     """
 
     goal: Goal
