@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from blockbasis._linalg import eigenpairs
 from blockbasis._typing import FloatArray
 from blockbasis._validation import check_ridge, check_right_hand_side
 from blockbasis.accuracy import unit_columns
@@ -16,7 +17,6 @@ from blockbasis.operator import BlockBasis
 from blockbasis.solvers.woodbury import (
     Woodbury,
     congruent,
-    eigenpairs,
     orthonormalizing,
     precision_of,
     spectral,

@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 from scipy import linalg
 
-from blockbasis._linalg import DEFINITE
+from blockbasis._linalg import DEFINITE, eigenpairs
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.basis import BlockDiagonal
 from blockbasis.inner import InnerMatrix
@@ -86,12 +86,6 @@ def cholesky(S: FloatArray) -> CholeskyShifted | None:
         return CholeskyShifted(linalg.cholesky(S.T, lower=True, overwrite_a=True, check_finite=False))
     except linalg.LinAlgError:
         return None
-
-
-def eigenpairs(M: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """All eigenvalues of a symmetric matrix, ascending, and their vectors; ``M`` is overwritten."""
-    values, vectors = linalg.eigh(M.T, driver="evd", overwrite_a=True, check_finite=False)
-    return values, vectors
 
 
 def spectral(values: FloatArray, vectors: FloatArray, precision: float) -> SpectralShifted:
