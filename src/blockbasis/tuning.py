@@ -27,7 +27,7 @@ from blockbasis.sampling import attentive_sampling
 
 #: The pilot looks at clusters that hold this many points, and draws fewer columns for them; once more at more points
 #: when the number of clusters is known, since a few clusters may hold most of the error, unless it has seen most.
-_PILOT_POINTS = 2_000
+_PILOT_POINTS = 5_000
 _LAST_PILOT_POINTS = 8_000
 _SEEN_ENOUGH = 0.45
 #: Ranks that will be built below this part of those looked at want a look of their own.
@@ -416,7 +416,8 @@ def _some_clusters(partition: Partition, points: int, rng: np.random.Generator) 
     order = rng.permutation(partition.n_clusters)
     hit = order[np.searchsorted(np.cumsum(sizes[order]), steps, side="right")]
     chosen = np.unique(hit)
-    return chosen, 1 / np.minimum(1, count * sizes[chosen] / n)
+    weights = 1 / np.minimum(1, count * sizes[chosen] / n)
+    return chosen, weights * n / float(weights @ sizes[chosen])  # together they stand for all points, no more or fewer
 
 
 # --- the plan of a pilot ---------------------------------------------------------------------------------------------
