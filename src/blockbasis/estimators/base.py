@@ -1,0 +1,243 @@
+"""What all estimators share: their kernel and its bandwidth, their factorization, and functions of new points.
+
+Estimators learn and predict with one kernel, that of the compressed matrix: u(x)ᵀ C u(x') with u the extension of U to
+new points. Coefficients solved with a compressed matrix and applied through the exact kernel would amplify the error of
+the compression by the inverse of the ridge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
+
+from blockbasis._parallel import check_n_jobs, map_threads, single_threaded
+from blockbasis._typing import FloatArray, IntArray
+from blockbasis._validation import check_choice, check_integer, check_positive
+from blockbasis.factorize import factorize
+from blockbasis.kernels import RADIAL_KERNELS, Kernel, RadialKernel, as_kernel
+from blockbasis.matrix import tiles
+from blockbasis.operator import BlockBasis
+from blockbasis.partition import Partition, nearest
+
+#: With none of tol, memory and rank: so many points are kept exactly, and beyond a point has so many floats.
+EXACT_POINTS = 1_000
+FLOATS_PER_POINT = 100
+#: How bases are made; those of "skeleton" continue exactly to new points.
+BASIS = "skeleton"
+
+#: Pairs of points whose median distance is the unit of bandwidths.
+_MEDIAN_PAIRS = 20_000
+#: bandwidth="auto" looks at these multiples of the median distance.
+_AUTO = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0)
+
+_NAMES = {
+    "gaussian": "Gaussian",
+    "laplacian": "Laplacian",
+    "matern": "Matern",
+    "cauchy": "Cauchy",
+    "inverse_multiquadric": "InverseMultiquadric",
+    "rational_quadratic": "RationalQuadratic",
+}
+
+
+class KernelEstimator(BaseEstimator):
+    """Parameters that every estimator of the package takes, and what is made of them.
+
+    A class that inherits from this lists them in its own ``__init__``, as scikit-learn wants it.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable
+        "gaussian", "laplacian", "matern", "cauchy", "inverse_multiquadric" or "rational_quadratic"; a kernel such as
+        ``blockbasis.Matern(1.0, nu=2.5)``; or a function k(X, Y) -> array.
+    bandwidth : float, "median" or None
+        None: that of the kernel object given, or the square root of the number of columns for a kernel given by name
+        (scikit-learn's default ``gamma``). "median": the median distance of the points. It takes the place of the
+        kernel object's own.
+    tol, memory, n_clusters, rank
+        As in `blockbasis.factorize`. With none of ``tol``, ``memory`` and ``rank``: up to 1,000 points are kept
+        exactly, more in 100 floats for each point. ``n_clusters`` may exceed the number of points.
+    random_state : int, RandomState or None
+    n_jobs : int or None
+        Threads; None is one for each core.
+    verbose : int
+        Above 0 shows progress.
+    """
+
+    _caller: ClassVar[str]
+
+    kernel: Any
+    bandwidth: Any
+    tol: float | None
+    memory: int | str | None
+    n_clusters: int | None
+    rank: Any
+    random_state: Any
+    n_jobs: int | None
+    verbose: int
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._caller = cls.__name__
+
+    def _check_X(self, X: Any, *, reset: bool) -> FloatArray:
+        """Points to fit on (``reset``), or new points for a fitted estimator."""
+        checked = validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=reset)
+        return np.asarray(checked)
+
+    def _streams(self, count: int) -> list[np.random.Generator]:
+        """Independent random streams that depend on ``random_state`` alone."""
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        return np.random.default_rng(seed).spawn(count)
+
+    def _threads(self) -> int:
+        return check_n_jobs(self.n_jobs, caller=self._caller)
+
+    def _kernel(self, bandwidth: float | None) -> Kernel:
+        """The kernel with a bandwidth as `_bandwidths` gives it."""
+        return make_kernel(self.kernel, bandwidth, caller=self._caller)
+
+    def _bandwidth(self, X: FloatArray, rng: np.random.Generator) -> float | None:
+        """The one bandwidth asked for; None for a function, which has none."""
+        return one_bandwidth(self.bandwidth, self.kernel, X, rng, caller=self._caller)
+
+    def _factorize(
+        self, X: FloatArray, kernel: Kernel, rng: np.random.Generator, partition: Partition | None = None
+    ) -> BlockBasis:
+        """U C Uᵀ of the kernel matrix; a ``partition`` of the same points saves the clustering.
+
+        There is no D: a diagonal has no meaning at new points.
+        """
+        n = X.shape[0]
+        options: dict[str, Any] = {"tol": self.tol, "memory": self.memory, "rank": self.rank}
+        clusters = self.n_clusters
+        if clusters is not None:
+            clusters = min(check_integer(clusters, name="n_clusters", caller=self._caller, low=1), n)
+        if all(value is None for value in options.values()):
+            if n <= EXACT_POINTS:
+                options["rank"], clusters = n, clusters or 1
+            else:
+                options["memory"] = max(FLOATS_PER_POINT * n, EXACT_POINTS**2)
+        return factorize(
+            X,
+            kernel,
+            **options,
+            n_clusters=None if partition is not None else clusters,
+            partition="kmeans" if partition is None else partition,
+            basis=BASIS,
+            diagonal=False,
+            rng=rng,
+            n_jobs=self.n_jobs,
+            progress=self.verbose > 0,
+        )
+
+
+# --- kernels and bandwidths ------------------------------------------------------------------------------------------
+
+
+def make_kernel(kernel: Any, bandwidth: float | None, *, caller: str) -> Kernel:
+    """The kernel of a name, an object or a function, with the bandwidth given in place of its own."""
+    if isinstance(kernel, str):
+        family = RADIAL_KERNELS[_NAMES[check_choice(kernel, _NAMES, name="kernel", caller=caller)]]
+        return family(1.0 if bandwidth is None else bandwidth)
+    made = as_kernel(kernel, caller=caller)
+    return replace(made, bandwidth=bandwidth) if isinstance(made, RadialKernel) and bandwidth is not None else made
+
+
+def one_bandwidth(bandwidth: Any, kernel: Any, X: FloatArray, rng: np.random.Generator, *, caller: str) -> float | None:
+    """A number from a number, "median" or None; None for a kernel without a bandwidth."""
+    made = make_kernel(kernel, None, caller=caller)
+    if not isinstance(made, RadialKernel):
+        if bandwidth is not None:
+            raise ValueError(
+                f"The 'bandwidth' parameter of {caller} must be None for a kernel that has none. "
+                f"Got {bandwidth!r} instead."
+            )
+        return None
+    if bandwidth is None:
+        return float(np.sqrt(X.shape[1])) if isinstance(kernel, str) else made.bandwidth
+    if isinstance(bandwidth, str) and bandwidth == "median":
+        return median_distance(X, rng)
+    return check_positive(bandwidth, name="bandwidth", caller=caller)
+
+
+def auto_bandwidths(X: FloatArray, rng: np.random.Generator) -> list[float]:
+    """Candidates around the median distance, most of them below: small classes want small bandwidths."""
+    unit = median_distance(X, rng)
+    return [factor * unit for factor in _AUTO]
+
+
+def median_distance(X: FloatArray, rng: np.random.Generator) -> float:
+    """Median Euclidean distance of two different points, from random pairs; 1 when no two points differ."""
+    first, second = rng.integers(X.shape[0], size=(2, _MEDIAN_PAIRS))
+    distances = np.linalg.norm(X[first].astype(np.float64) - X[second], axis=1)
+    positive = distances[distances > 0]
+    return float(np.median(positive)) if positive.size else 1.0
+
+
+# --- functions of new points -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    """Functions f(x) = K(x, S_i) W_i, i the cluster of the nearest centre: what prediction needs, and nothing of n.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    centers : ndarray of shape (n_clusters, d)
+    points : tuple of ndarray of shape (m_i, d)
+        S_i of each cluster.
+    weights : tuple of ndarray of shape (m_i, n_outputs)
+        W_i of each cluster.
+    """
+
+    kernel: Kernel
+    centers: FloatArray
+    points: tuple[FloatArray, ...]
+    weights: tuple[FloatArray, ...]
+
+    @classmethod
+    def of(cls, A: BlockBasis, coefficients: FloatArray) -> Expansion:
+        """The functions k(x, X) coefficients of the compressed kernel k, for coefficients of shape (n, n_outputs)."""
+        assert A.kernel is not None
+        points = tuple(extension.points for extension in A.extensions)
+        if A.n_clusters == 1 and A.ranks[0] == A.shape[0]:  # nothing is compressed: the kernel is the exact one
+            return cls(A.kernel, A.partition.centers, points, (coefficients[A.partition.order],))
+        inner = A.inner @ A.basis.project(coefficients.astype(np.float64, copy=False))
+        pieces = np.split(inner, np.cumsum(A.ranks)[:-1])
+        weights = tuple(ext.coefficients @ piece for ext, piece in zip(A.extensions, pieces, strict=True))
+        return cls(A.kernel, A.partition.centers, points, weights)
+
+    @property
+    def n_outputs(self) -> int:
+        return int(self.weights[0].shape[1])
+
+    def __call__(self, X: FloatArray, n_jobs: int) -> FloatArray:
+        """Values at new points, of shape (m, n_outputs), in memory that does not grow with m beyond the result."""
+        with single_threaded():
+            pieces = map_threads(self._values, [(X[tile],) for tile in self._tiles(len(X))], n_jobs, "predict")
+        return np.concatenate(pieces)
+
+    def _tiles(self, n_new: int) -> list[slice]:
+        widest = max(len(points) for points in self.points)
+        return tiles(n_new, max(widest, len(self.centers), self.n_outputs))
+
+    def _values(self, X: FloatArray) -> FloatArray:
+        values = np.empty((len(X), self.n_outputs), dtype=self.weights[0].dtype)
+        for i, rows in self._grouped(X):
+            points = self.points[i].astype(X.dtype, copy=False)
+            values[rows] = self.kernel.block(X[rows], points) @ self.weights[i]
+        return values
+
+    def _grouped(self, X: FloatArray) -> list[tuple[int, IntArray]]:
+        """Clusters that new points fall into, each with the rows of its points."""
+        labels = nearest(X, self.centers)
+        order = np.argsort(labels, kind="stable")
+        present, starts = np.unique(labels[order], return_index=True)
+        return list(zip(present.tolist(), np.split(order, starts[1:]), strict=True))
