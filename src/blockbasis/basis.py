@@ -40,7 +40,7 @@ DIAGONAL_ROUNDS = 3
 
 #: Points per unit of rank that a basis is extended from: fitted afterwards, or spanning it.
 _EXTENSION_POINTS_PER_RANK = 2.0
-_SKELETON_POINTS_PER_RANK = 2.5
+SKELETON_POINTS_PER_RANK = 2.5
 _SKELETON_ROWS_PER_POINT = 2
 _PIVOT_OVERSAMPLING = 8
 #: Singular values below this share of the largest are left out of an extension: they would amplify rounding. Columns
@@ -160,15 +160,24 @@ class BlockDiagonal:
 # --- bases -----------------------------------------------------------------------------------------------------------
 
 
-def full_basis(matrix: KernelMatrix, cluster: slice) -> ClusterBasis:
-    """The identity: a cluster with no more points than its rank is kept as it is."""
+def full_basis(matrix: KernelMatrix, cluster: slice, others: IntArray | None = None) -> ClusterBasis:
+    """The identity: a cluster with no more points than its rank is kept as it is.
+
+    It is extended from its own points and from ``others``, columns that it sees: then u(x) comes near the combination
+    of its rows that is nearest to the row of x. Its own few points alone say little of what stands around them.
+    """
     size = cluster.stop - cluster.start
     identity = np.eye(size, dtype=matrix.dtype)
     every = np.arange(size)
     if not matrix.symmetric:
         return ClusterBasis(identity, every, np.eye(size), np.empty((0, 0)), np.zeros(size), None)
     block = matrix.block(cluster, cluster)
-    extension = _fit_extension(matrix.rows[cluster].copy(), block, identity)
+    points = np.arange(cluster.start, cluster.stop)
+    seen = block
+    if others is not None:
+        points = np.union1d(points, others)
+        seen = matrix.block(cluster, points)
+    extension = _fit_extension(matrix.rows[points], seen, identity)
     return ClusterBasis(identity, every, np.eye(size), _symmetric(block), np.zeros(size), extension)
 
 
@@ -274,11 +283,13 @@ def skeleton_basis(
     columns. Only the chosen points' columns are evaluated on the whole cluster.
     """
     height = cluster.stop - cluster.start
-    n_points = min(int(_SKELETON_POINTS_PER_RANK * rank), height)
+    n_points = min(int(SKELETON_POINTS_PER_RANK * rank), len(skeleton.columns))
     drawn = np.sort(rng.choice(height, min(_SKELETON_ROWS_PER_POINT * n_points, height), replace=False))
     scales = skeleton.scales.astype(matrix.dtype)
     seen = matrix.block(cluster.start + drawn, skeleton.columns) * scales
-    points = skeleton.columns[_sketched_pivots(seen, n_points, rng)]
+    among = np.sort(rng.choice(seen.shape[1], min(_POINT_CANDIDATES * n_points, seen.shape[1]), replace=False))
+    pivots = among[_sketched_pivots(seen[:, among], n_points, rng)]
+    points = skeleton.columns[_with_uniform(pivots, n_points, seen.shape[1], rng)]
     block = matrix.block(cluster, points)
     Q, extension = _orthonormal_extension(matrix.columns[points], block)
 
@@ -295,6 +306,12 @@ def skeleton_basis(
     rotation = rotation[:, :rank].astype(Q.dtype)
     extension = Extension(extension.points, extension.coefficients @ rotation)
     return replace(_with_rows(matrix, cluster, Q @ rotation, diagonal, lambda rows: extension, rng), spectrum=spectrum)
+
+
+def _with_uniform(pivots: IntArray, count: int, total: int, rng: np.random.Generator) -> IntArray:
+    """Pivots, and others up to ``count``: as many points as a cluster has rows would interpolate wildly between them."""
+    others = np.setdiff1d(np.arange(total), pivots, assume_unique=True)
+    return np.sort(np.concatenate((pivots, rng.choice(others, count - len(pivots), replace=False))))
 
 
 def _settled_rotation(
@@ -431,7 +448,7 @@ def _fit_extension(points: FloatArray, block: FloatArray, U: FloatArray) -> Exte
 def _orthonormal_extension(points: FloatArray, block: FloatArray) -> tuple[FloatArray, Extension]:
     """Orthonormal Q = block @ coefficients, without the directions in which rounding would be amplified."""
     Q, R = np.linalg.qr(block.astype(np.float64))
-    left, s, right = np.linalg.svd(R)
+    left, s, right = np.linalg.svd(R, full_matrices=False)
     kept = max(1, int(np.count_nonzero(s > _AMPLIFIED[block.dtype] * s[0])))
     inverse = 1 / s[:kept] if s[0] > _VANISHED else np.zeros(kept)
     coefficients = (right[:kept].T * inverse).astype(block.dtype)

@@ -167,7 +167,7 @@ def _draft(
         known = Known(before.computed, np.array([i not in fresh for i in range(partition.n_clusters)]))
     computed, cut = make_inner(matrix, partition, bases, method, rng, n_jobs, known)
     # Made definite before the check, so that what is checked is what is returned.
-    inner = nearest_semidefinite(computed) if cut is None or cut.dropped == 0 else computed
+    inner = nearest_semidefinite(computed, matrix.dtype) if cut is None or cut.dropped == 0 else computed
     return _Draft(bases, computed, inner, cut)
 
 

@@ -13,6 +13,7 @@ from blockbasis._typing import FloatArray, IntArray
 from blockbasis.accuracy import ErrorEstimate
 from blockbasis.basis import (
     DIAGONAL_ROUNDS,
+    SKELETON_POINTS_PER_RANK,
     BlockDiagonal,
     ClusterBasis,
     Keep,
@@ -69,7 +70,7 @@ def make_bases(
     def one(i: int) -> ClusterBasis:
         cluster, rank = partition.cluster(i), int(ranks[i])
         if rank >= cluster.stop - cluster.start:
-            return full_basis(matrix, cluster)
+            return full_basis(matrix, cluster, _others(matrix, cluster, columns, rank, method, streams[i]))
         skeleton = _skeleton(method.seen(matrix), cluster, columns, rank, method.sampling, pool, streams[i])
         return basis_of(matrix, cluster, skeleton, rank, method, streams[i])
 
@@ -93,6 +94,15 @@ def basis_of(
     # Without D the exact row-submatrix, or the exact diagonal block, is what was asked for.
     settle = method.diagonal or method.sampling not in ("exact", "diagonal-block")
     return sampled_basis(matrix, cluster, skeleton, rank, rng, keep, DIAGONAL_ROUNDS if settle else 0)
+
+
+def _others(
+    matrix: KernelMatrix, cluster: slice, columns: Partition, rank: int, method: Method, rng: np.random.Generator
+) -> IntArray | None:
+    """Columns from which a cluster that is kept whole is extended, where extension is what the basis is for."""
+    if method.basis != "skeleton":
+        return None
+    return sample.energy_sampling(matrix, cluster, columns, int(SKELETON_POINTS_PER_RANK * rank), rng).columns
 
 
 def _pool(matrix: KernelMatrix, columns: Partition, ranks: IntArray, rng: np.random.Generator, n_jobs: int) -> IntArray:
@@ -160,7 +170,7 @@ def assemble(
 ) -> BlockBasis:
     """The operator from its parts; C is kept positive semi-definite unless blocks were cut off."""
     if not method.paper and (cut is None or cut.dropped == 0):
-        inner = nearest_semidefinite(inner)
+        inner = nearest_semidefinite(inner, matrix.dtype)
     U = BlockDiagonal.of(partition, bases, matrix.dtype)
     part = _diagonal_part(matrix, U, inner) if method.diagonal else None
     return BlockBasis(
