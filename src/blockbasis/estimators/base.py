@@ -70,6 +70,8 @@ class KernelEstimator(BaseEstimator):
     """
 
     _caller: ClassVar[str]
+    #: The parameter that says into how many clusters the factorization divides the points.
+    _partition_parameter: ClassVar[str] = "n_clusters"
 
     kernel: Any
     bandwidth: Any
@@ -115,9 +117,9 @@ class KernelEstimator(BaseEstimator):
         """
         n = X.shape[0]
         options: dict[str, Any] = {"tol": self.tol, "memory": self.memory, "rank": self.rank}
-        clusters = self.n_clusters
+        clusters = getattr(self, self._partition_parameter)
         if clusters is not None:
-            clusters = min(check_integer(clusters, name="n_clusters", caller=self._caller, low=1), n)
+            clusters = min(check_integer(clusters, name=self._partition_parameter, caller=self._caller, low=1), n)
         if all(value is None for value in options.values()):
             if n <= EXACT_POINTS:
                 options["rank"], clusters = n, clusters or 1
