@@ -1,8 +1,9 @@
 """The marginal likelihood of a Gaussian process whose covariance is compressed, and its maximum.
 
 The prior is that of the fully independent training conditional (FITC): s (U C Uᵀ + D), where D is what U C Uᵀ leaves
-of the diagonal of K. Every point then has its own exact variance. Without D the likelihood of coarse factorizations
-was 3 to 40 times further from the exact one, because the noise had to account for the variance that was lost.
+of the diagonal of K. Every point then has its own exact variance. Without D the noise has to account for the variance
+that is lost: on Abalone and Census house (2,500 points, 10 clusters, ranks 15 and 40, three bandwidths, noise 0.3) the
+likelihood was 1.4 to 40 times further from the exact one.
 """
 
 from __future__ import annotations
