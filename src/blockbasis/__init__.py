@@ -3,6 +3,8 @@
 from blockbasis.accuracy import ErrorEstimate as ErrorEstimate
 from blockbasis.accuracy import dot_test as dot_test
 from blockbasis.accuracy import relative_error as relative_error
+from blockbasis.estimators.classifier import KernelRidgeClassifier as KernelRidgeClassifier
+from blockbasis.estimators.ridge import KernelRidge as KernelRidge
 from blockbasis.exact import ExactCrossKernel as ExactCrossKernel
 from blockbasis.exact import ExactKernel as ExactKernel
 from blockbasis.exceptions import AccuracyWarning as AccuracyWarning
