@@ -32,6 +32,7 @@ from blockbasis.sampling import Skeleton, important_columns
 
 #: Rows per unit of rank that determine coordinates: in the inner matrix, and while the diagonal settles.
 INNER_ROWS_PER_RANK = 8
+_SURROGATE_ROWS_PER_RANK = 4
 _SETTLING_ROWS_PER_RANK = 4
 #: Directions with singular values below so many roundings of the largest are not kept.
 _NEGLIGIBLE = 10
@@ -274,21 +275,22 @@ def skeleton_basis(
     rank: int,
     rng: np.random.Generator,
     keep: Keep | None = None,
-    rounds: int = DIAGONAL_ROUNDS,
+    *,
+    diagonal: bool = True,
 ) -> ClusterBasis:
     """Orthonormal combinations of a few kernel columns, so that the extension to new points is exact.
 
     The paper's modified BBF (section 4.2.3, discussion), orthonormalised: points are chosen by pivoted QR of sampled
     rows, their columns spanned by an orthonormal Q, and Q rotated to the directions of most energy in the sampled
-    columns. Only the chosen points' columns are evaluated on the whole cluster.
+    columns. Only the chosen points' columns are evaluated on the whole cluster. Without ``diagonal`` nothing is set
+    apart, and half of the rows determine coordinates.
     """
     height = cluster.stop - cluster.start
     n_points = min(int(SKELETON_POINTS_PER_RANK * rank), len(skeleton.columns))
     drawn = np.sort(rng.choice(height, min(_SKELETON_ROWS_PER_POINT * n_points, height), replace=False))
     scales = skeleton.scales.astype(matrix.dtype)
     seen = matrix.block(cluster.start + drawn, skeleton.columns) * scales
-    among = np.sort(rng.choice(seen.shape[1], min(_POINT_CANDIDATES * n_points, seen.shape[1]), replace=False))
-    pivots = among[_sketched_pivots(seen[:, among], n_points, rng)]
+    pivots = _sketched_pivots(seen, n_points, rng)
     points = skeleton.columns[_with_uniform(pivots, n_points, seen.shape[1], rng)]
     block = matrix.block(cluster, points)
     Q, extension = _orthonormal_extension(matrix.columns[points], block)
@@ -297,19 +299,28 @@ def skeleton_basis(
     if pivots.size:
         seen = np.concatenate((seen, matrix.block(cluster.start + pivots, skeleton.columns) * scales))
     norm = energy_of(seen[: len(drawn)]) * height / len(drawn)
-    rotation, diagonal, energies = _settled_rotation(
+    rounds = DIAGONAL_ROUNDS if diagonal else 0
+    rotation, part, energies = _settled_rotation(
         matrix, cluster, Q, np.concatenate((drawn, pivots)), seen, skeleton, rank, rng, rounds
     )
-    taken_out = float(diagonal @ (2 * matrix.diagonal(cluster) - diagonal))
+    taken_out = float(part @ (2 * matrix.diagonal(cluster) - part))
     spectrum = Spectrum(energies, max(norm - taken_out - float(energies.sum()), 0.0), 0.0, norm)
     rank = min(rank if keep is None else min(rank, keep(spectrum)), Q.shape[1])
     rotation = rotation[:, :rank].astype(Q.dtype)
     extension = Extension(extension.points, extension.coefficients @ rotation)
-    return replace(_with_rows(matrix, cluster, Q @ rotation, diagonal, lambda rows: extension, rng), spectrum=spectrum)
+    U = Q @ rotation
+    if diagonal:
+        basis = _with_rows(matrix, cluster, U, part, lambda rows: extension, rng)
+    else:
+        rows = determining_rows(U, _SURROGATE_ROWS_PER_RANK * rank, rng)
+        interpolation, at = interpolate(U, rows), cluster.start + rows
+        core = interpolation @ _symmetric(matrix.block(at, at)) @ interpolation.T
+        basis = ClusterBasis(U, rows, interpolation, _symmetric(core), part, extension)
+    return replace(basis, spectrum=spectrum)
 
 
 def _with_uniform(pivots: IntArray, count: int, total: int, rng: np.random.Generator) -> IntArray:
-    """Pivots, and others up to ``count``: as many points as a cluster has rows would interpolate wildly between them."""
+    """Pivots, and others up to ``count``: only as many points as a cluster has rows would interpolate wildly."""
     others = np.setdiff1d(np.arange(total), pivots, assume_unique=True)
     return np.sort(np.concatenate((pivots, rng.choice(others, count - len(pivots), replace=False))))
 

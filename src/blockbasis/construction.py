@@ -49,6 +49,24 @@ class Method:
         """How the blocks of the inner matrix are computed."""
         return "pairwise" if self.paper and self.inner == "sampled" else self.inner
 
+    @property
+    def surrogate(self) -> bool:
+        """Whether the result stands for a kernel of its own, extended to new points, and not for entries of K.
+
+        Half of the columns and of the rows then do, and K's diagonal is not set apart.
+        """
+        return self.basis == "skeleton" and not self.diagonal
+
+    @property
+    def definite(self) -> bool:
+        """Whether C = P K(I, I) Pᵀ is positive semi-definite by construction."""
+        return self.surrogate and self.inner == "sampled"
+
+    @property
+    def columns_per_rank(self) -> int:
+        """Columns that energy sampling draws."""
+        return sample.ENERGY_COLUMNS_PER_RANK // (2 if self.surrogate else 1)
+
     def seen(self, matrix: KernelMatrix) -> KernelMatrix:
         """The matrix as columns are sampled from it: Algorithm 1 tells directions apart down to rounding."""
         return matrix.double if self.paper else matrix
@@ -71,7 +89,7 @@ def make_bases(
         cluster, rank = partition.cluster(i), int(ranks[i])
         if rank >= cluster.stop - cluster.start:
             return full_basis(matrix, cluster, _others(matrix, cluster, columns, rank, method, streams[i]))
-        skeleton = _skeleton(method.seen(matrix), cluster, columns, rank, method.sampling, pool, streams[i])
+        skeleton = _skeleton(method.seen(matrix), cluster, columns, rank, method, pool, streams[i])
         return basis_of(matrix, cluster, skeleton, rank, method, streams[i])
 
     return map_threads(one, [(i,) for i in range(partition.n_clusters)], n_jobs, "bases")
@@ -90,7 +108,7 @@ def basis_of(
     if method.paper:
         return paper_basis(matrix, cluster, skeleton, rank, rng)
     if method.basis == "skeleton":
-        return skeleton_basis(matrix, cluster, skeleton, rank, rng, keep, DIAGONAL_ROUNDS if method.diagonal else 0)
+        return skeleton_basis(matrix, cluster, skeleton, rank, rng, keep, diagonal=method.diagonal)
     # Without D the exact row-submatrix, or the exact diagonal block, is what was asked for.
     settle = method.diagonal or method.sampling not in ("exact", "diagonal-block")
     return sampled_basis(matrix, cluster, skeleton, rank, rng, keep, DIAGONAL_ROUNDS if settle else 0)
@@ -117,12 +135,13 @@ def _skeleton(
     cluster: slice,
     columns: Partition,
     rank: int,
-    sampling: str,
+    method: Method,
     pool: IntArray | None,
     rng: np.random.Generator,
 ) -> sample.Skeleton:
+    sampling = method.sampling
     if sampling == "energy":
-        return sample.energy_sampling(matrix, cluster, columns, sample.ENERGY_COLUMNS_PER_RANK * rank, rng)
+        return sample.energy_sampling(matrix, cluster, columns, method.columns_per_rank * rank, rng)
     if sampling == "uniform":
         return sample.uniform_sampling(matrix, sample.PLAIN_COLUMNS_PER_RANK * rank, rng)
     if sampling == "leverage":
@@ -169,7 +188,7 @@ def assemble(
     error_estimate: ErrorEstimate | None = None,
 ) -> BlockBasis:
     """The operator from its parts; C is kept positive semi-definite unless blocks were cut off."""
-    if not method.paper and (cut is None or cut.dropped == 0):
+    if not method.paper and not method.definite and (cut is None or cut.dropped == 0):
         inner = nearest_semidefinite(inner, matrix.dtype)
     U = BlockDiagonal.of(partition, bases, matrix.dtype)
     part = _diagonal_part(matrix, U, inner) if method.diagonal else None

@@ -232,6 +232,18 @@ def test_float32_pandas_pipelines_grids_and_copies(data):
     assert search.best_params_ == {"bandwidth": 1.5}
 
 
+@pytest.mark.parametrize("settings", [{}, {"n_clusters": 3, "rank": 10}])
+def test_saved_and_loaded(data, tmp_path, settings):
+    X, y, X_new = data
+    model = GaussianProcessRegressor(**FIXED, **settings, normalize_y=True).fit(X, y)
+    bb.save(model, tmp_path / "model.bbf")
+    again = bb.load(tmp_path / "model.bbf")
+    assert again.get_params() == model.get_params()
+    assert again.log_marginal_likelihood_value_ == model.log_marginal_likelihood_value_
+    for kind in ({}, {"return_std": True}, {"return_cov": True}):
+        np.testing.assert_array_equal(np.vstack(again.predict(X_new, **kind)), np.vstack(model.predict(X_new, **kind)))
+
+
 def test_constant_targets(data):
     X, _, X_new = data
     mean, std = (

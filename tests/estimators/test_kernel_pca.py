@@ -109,6 +109,14 @@ def test_pandas_pipelines_grids_and_copies(points):
     assert search.best_params_ == {"kernelpca__bandwidth": 0.5}
 
 
+def test_saved_and_loaded(points, tmp_path):
+    model = KernelPCA(3, bandwidth=0.5, n_clusters=3, rank=10, random_state=0).fit(points)
+    bb.save(model, tmp_path / "model.bbf")
+    again = bb.load(tmp_path / "model.bbf")
+    np.testing.assert_array_equal(again.transform(points), model.transform(points))
+    np.testing.assert_array_equal(again.eigenvalues_, model.eigenvalues_)
+
+
 def test_the_seed_alone_decides(many_points):
     settings = {"bandwidth": 0.5, "n_clusters": 5, "rank": 6, "random_state": 1}
     first = KernelPCA(3, **settings, n_jobs=1).fit(many_points)

@@ -87,6 +87,15 @@ def test_the_seed_alone_decides_and_copies_are_equal(case):
     assert adjusted_rand_score(single.labels_, first.labels_) == 1
 
 
+def test_saved_and_loaded(case, tmp_path):
+    X, _, h, k = case
+    model = SpectralClustering(k, bandwidth=h, n_blocks=5, rank=10, random_state=2).fit(X)
+    bb.save(model, tmp_path / "model.bbf")
+    again = bb.load(tmp_path / "model.bbf")
+    np.testing.assert_array_equal(again.labels_, model.labels_)
+    np.testing.assert_array_equal(again.affinity_matrix_.todense(), model.affinity_matrix_.todense())
+
+
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [

@@ -7,22 +7,23 @@ the compression by the inverse of the ridge.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from blockbasis._parallel import check_n_jobs, map_threads, single_threaded
-from blockbasis._typing import FloatArray, IntArray
+from blockbasis._parallel import check_n_jobs
+from blockbasis._typing import FloatArray
 from blockbasis._validation import check_choice, check_integer, check_positive
+from blockbasis.estimators.expansion import Expansion as Expansion
+from blockbasis.estimators.saving import described, recovered
 from blockbasis.factorize import factorize
 from blockbasis.kernels import RADIAL_KERNELS, Kernel, RadialKernel, as_kernel
-from blockbasis.matrix import tiles
 from blockbasis.operator import BlockBasis
-from blockbasis.partition import Partition, nearest
+from blockbasis.partition import Partition
 
 #: With none of tol, memory and rank: so many points are kept exactly, and beyond a point has so many floats.
 EXACT_POINTS = 1_000
@@ -32,6 +33,7 @@ BASIS = "skeleton"
 
 #: Pairs of points whose median distance is the unit of bandwidths.
 _MEDIAN_PAIRS = 20_000
+_BANDWIDTHS = ("median",)
 #: bandwidth="auto" looks at these multiples of the median distance.
 _AUTO = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0)
 
@@ -86,6 +88,21 @@ class KernelEstimator(BaseEstimator):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls._caller = cls.__name__
+
+    def describe(self) -> tuple[dict[str, Any], dict[str, FloatArray]]:
+        """Parameters and all that `fit` has set, for `blockbasis.save`."""
+        check_is_fitted(self)
+        parameters = self.get_params(deep=False)
+        return described(parameters, {name: value for name, value in vars(self).items() if name not in parameters})
+
+    @classmethod
+    def restored(cls, meta: dict[str, Any], arrays: dict[str, FloatArray], kernel: Any) -> Any:
+        """The fitted estimator again, for `blockbasis.load`."""
+        parameters, fitted = recovered(meta, arrays, kernel)
+        estimator = cls(**parameters)
+        for name, value in fitted.items():
+            setattr(estimator, name, value)
+        return estimator
 
     def _check_X(self, X: Any, *, reset: bool) -> FloatArray:
         """Points to fit on (``reset``), or new points for a fitted estimator."""
@@ -163,9 +180,26 @@ def one_bandwidth(bandwidth: Any, kernel: Any, X: FloatArray, rng: np.random.Gen
         return None
     if bandwidth is None:
         return float(np.sqrt(X.shape[1])) if isinstance(kernel, str) else made.bandwidth
-    if isinstance(bandwidth, str) and bandwidth == "median":
+    if isinstance(bandwidth, str):
+        check_choice(bandwidth, _BANDWIDTHS, name="bandwidth", caller=caller)
         return median_distance(X, rng)
     return check_positive(bandwidth, name="bandwidth", caller=caller)
+
+
+def candidate_bandwidths(
+    bandwidth: Any, kernel: Any, X: FloatArray, rng: np.random.Generator, *, caller: str
+) -> list[float | None]:
+    """Bandwidths to choose among: those of a list, those of "auto", or the one asked for."""
+    if isinstance(bandwidth, str) and bandwidth == "auto":
+        one_bandwidth("median", kernel, X, rng, caller=caller)  # refuses a kernel without a bandwidth
+        return list(auto_bandwidths(X, rng))
+    if isinstance(bandwidth, (list, tuple, np.ndarray)):
+        if len(bandwidth) == 0:
+            raise ValueError(
+                f"The 'bandwidth' parameter of {caller} must be a list of at least one. Got {bandwidth!r}."
+            )
+        return [one_bandwidth(each, kernel, X, rng, caller=caller) for each in bandwidth]
+    return [one_bandwidth(bandwidth, kernel, X, rng, caller=caller)]
 
 
 def auto_bandwidths(X: FloatArray, rng: np.random.Generator) -> list[float]:
@@ -180,66 +214,3 @@ def median_distance(X: FloatArray, rng: np.random.Generator) -> float:
     distances = np.linalg.norm(X[first].astype(np.float64) - X[second], axis=1)
     positive = distances[distances > 0]
     return float(np.median(positive)) if positive.size else 1.0
-
-
-# --- functions of new points -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Expansion:
-    """Functions f(x) = K(x, S_i) W_i, i the cluster of the nearest centre: what prediction needs, and nothing of n.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    centers : ndarray of shape (n_clusters, d)
-    points : tuple of ndarray of shape (m_i, d)
-        S_i of each cluster.
-    weights : tuple of ndarray of shape (m_i, n_outputs)
-        W_i of each cluster.
-    """
-
-    kernel: Kernel
-    centers: FloatArray
-    points: tuple[FloatArray, ...]
-    weights: tuple[FloatArray, ...]
-
-    @classmethod
-    def of(cls, A: BlockBasis, coefficients: FloatArray) -> Expansion:
-        """The functions k(x, X) coefficients of the compressed kernel k, for coefficients of shape (n, n_outputs)."""
-        assert A.kernel is not None
-        points = tuple(extension.points for extension in A.extensions)
-        if A.n_clusters == 1 and A.ranks[0] == A.shape[0]:  # nothing is compressed: the kernel is the exact one
-            return cls(A.kernel, A.partition.centers, points, (coefficients[A.partition.order],))
-        inner = A.inner @ A.basis.project(coefficients.astype(np.float64, copy=False))
-        pieces = np.split(inner, np.cumsum(A.ranks)[:-1])
-        weights = tuple(ext.coefficients @ piece for ext, piece in zip(A.extensions, pieces, strict=True))
-        return cls(A.kernel, A.partition.centers, points, weights)
-
-    @property
-    def n_outputs(self) -> int:
-        return int(self.weights[0].shape[1])
-
-    def __call__(self, X: FloatArray, n_jobs: int) -> FloatArray:
-        """Values at new points, of shape (m, n_outputs), in memory that does not grow with m beyond the result."""
-        with single_threaded():
-            pieces = map_threads(self._values, [(X[tile],) for tile in self._tiles(len(X))], n_jobs, "predict")
-        return np.concatenate(pieces)
-
-    def _tiles(self, n_new: int) -> list[slice]:
-        widest = max(len(points) for points in self.points)
-        return tiles(n_new, max(widest, len(self.centers), self.n_outputs))
-
-    def _values(self, X: FloatArray) -> FloatArray:
-        values = np.empty((len(X), self.n_outputs), dtype=self.weights[0].dtype)
-        for i, rows in self._grouped(X):
-            points = self.points[i].astype(X.dtype, copy=False)
-            values[rows] = self.kernel.block(X[rows], points) @ self.weights[i]
-        return values
-
-    def _grouped(self, X: FloatArray) -> list[tuple[int, IntArray]]:
-        """Clusters that new points fall into, each with the rows of its points."""
-        labels = nearest(X, self.centers)
-        order = np.argsort(labels, kind="stable")
-        present, starts = np.unique(labels[order], return_index=True)
-        return list(zip(present.tolist(), np.split(order, starts[1:]), strict=True))

@@ -18,12 +18,14 @@ from blockbasis.estimators.likelihood import Evidence, climb, most_likely, with_
 from blockbasis.estimators.posterior import Posterior
 from blockbasis.exceptions import PerformanceWarning
 from blockbasis.kernels import RadialKernel
+from blockbasis.storage import storable
 
 #: bandwidth="auto" looks at these multiples of the median distance first, and then settles the logarithm so finely.
 _MULTIPLES = np.array([1 / 16, 1 / 4, 1.0, 4.0, 16.0])
 _SETTLED = 0.02
 
 
+@storable
 class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator):
     """Gaussian process regression for many points, its parameters chosen by the marginal likelihood.
 

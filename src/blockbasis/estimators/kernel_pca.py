@@ -11,11 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 from blockbasis._linalg import leading_eigenpairs
 from blockbasis._typing import FloatArray
 from blockbasis._validation import check_integer
-from blockbasis.estimators.base import Expansion, KernelEstimator
+from blockbasis.estimators.base import KernelEstimator
+from blockbasis.estimators.expansion import Expansion
 from blockbasis.kernels import RadialKernel
 from blockbasis.operator import BlockBasis
 from blockbasis.solvers.eigen import Eigenpairs, with_signs
 from blockbasis.solvers.woodbury import congruent, orthonormalizing, triangular_solve
+from blockbasis.storage import storable
 
 #: Eigenvalues below this share of the largest are zero, as scikit-learn counts them.
 _NEGLIGIBLE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-7}
@@ -51,6 +53,7 @@ def _scaled_along(M: FloatArray, direction: FloatArray, factor: float) -> FloatA
     return np.asarray(M + (factor - 1) * direction @ (direction.T @ M))
 
 
+@storable
 class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator):
     """Kernel principal component analysis for many points.
 
@@ -179,10 +182,10 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         ndarray of shape (n_samples, n_components)
         """
         check_is_fitted(self)
-        return self._components(self._check_X(X, reset=False), self._threads()) - self._means
+        return np.asarray(self._components(self._check_X(X, reset=False), self._threads()) - self._means)
 
     def _count(self, A: BlockBasis) -> int:
-        n, most = A.shape[0], int(A.ranks.sum())
+        n, most = int(A.shape[0]), int(A.ranks.sum())
         if self.n_components is None:
             return most
         count = check_integer(self.n_components, name="n_components", caller=self._caller, low=1)
@@ -195,4 +198,4 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
 
     @property
     def _n_features_out(self) -> int:
-        return int(self.eigenvalues_.shape[0])
+        return len(self.eigenvalues_)

@@ -9,7 +9,7 @@ import numpy as np
 from blockbasis._linalg import semidefinite_part
 from blockbasis._parallel import map_threads, single_threaded
 from blockbasis._typing import FloatArray
-from blockbasis.estimators.base import Expansion
+from blockbasis.estimators.expansion import Expansion
 from blockbasis.matrix import KernelMatrix
 from blockbasis.solvers.direct import RidgeSystem
 from blockbasis.solvers.woodbury import rank_slices

@@ -19,6 +19,7 @@ from blockbasis.matrix import KernelMatrix
 from blockbasis.operator import BlockBasis
 from blockbasis.solvers.eigen import with_signs
 from blockbasis.solvers.woodbury import congruent, orthonormalizing, triangular_solve
+from blockbasis.storage import storable
 
 _ASSIGNMENTS = ("kmeans", "cluster_qr")
 
@@ -55,6 +56,7 @@ def pivoted_labels(vectors: FloatArray) -> IntArray:
     return np.asarray(np.abs(vectors @ rotation).argmax(axis=1), dtype=np.intp)
 
 
+@storable
 class SpectralClustering(ClusterMixin, KernelEstimator):
     """Spectral clustering of many points.
 
