@@ -174,11 +174,11 @@ def full_basis(matrix: KernelMatrix, cluster: slice, others: IntArray | None = N
         return ClusterBasis(identity, every, np.eye(size), np.empty((0, 0)), np.zeros(size), None)
     block = matrix.block(cluster, cluster)
     points = np.arange(cluster.start, cluster.stop)
-    seen = block
-    if others is not None:
+    if others is None or matrix.shape[0] == size:
+        extension = _own_extension(matrix.rows[points], block)
+    else:
         points = np.union1d(points, others)
-        seen = matrix.block(cluster, points)
-    extension = _fit_extension(matrix.rows[points], seen, identity)
+        extension = _fit_extension(matrix.rows[points], matrix.block(cluster, points), identity)
     return ClusterBasis(identity, every, np.eye(size), _symmetric(block), np.zeros(size), extension)
 
 
@@ -449,6 +449,14 @@ def _sampled_extension(
     chosen = among[_sketched_pivots(columns.values[np.ix_(rows, among)], n_points, rng)]
     block = (columns.values[:, chosen] / columns.scales[chosen]).astype(matrix.dtype, copy=False)
     return _fit_extension(matrix.columns[columns.points[chosen]], block, U.astype(matrix.dtype, copy=False))
+
+
+def _own_extension(points: FloatArray, block: FloatArray) -> Extension:
+    """Extension of the identity from the cluster's own points: the pseudo-inverse of its block, cut like all others."""
+    values, vectors = np.linalg.eigh(_symmetric(block))
+    kept = values > max(_AMPLIFIED[block.dtype] * values[-1], _VANISHED)
+    inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
+    return Extension(points, inverse.astype(block.dtype))
 
 
 def _fit_extension(points: FloatArray, block: FloatArray, U: FloatArray) -> Extension:

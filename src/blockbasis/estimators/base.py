@@ -17,10 +17,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from blockbasis._parallel import check_n_jobs
 from blockbasis._typing import FloatArray
-from blockbasis._validation import check_choice, check_integer, check_positive
+from blockbasis._validation import check_choice, check_integer, check_memory, check_positive
+from blockbasis.costs import dense_floats
 from blockbasis.estimators.expansion import Expansion as Expansion
 from blockbasis.estimators.saving import described, recovered
-from blockbasis.factorize import factorize
+from blockbasis.factorize import factorize, plan
 from blockbasis.kernels import RADIAL_KERNELS, Kernel, RadialKernel, as_kernel
 from blockbasis.operator import BlockBasis
 from blockbasis.partition import Partition
@@ -28,6 +29,8 @@ from blockbasis.partition import Partition
 #: With none of tol, memory and rank: so many points are kept exactly, and beyond a point has so many floats.
 EXACT_POINTS = 1_000
 FLOATS_PER_POINT = 100
+#: A compression that needs more than this part of the dense matrix is not worth it: the matrix is kept as it is.
+_NOT_WORTH = 0.5
 #: How bases are made; those of "skeleton" continue exactly to new points.
 BASIS = "skeleton"
 
@@ -63,7 +66,8 @@ class KernelEstimator(BaseEstimator):
         kernel object's own.
     tol, memory, n_clusters, rank
         As in `blockbasis.factorize`. With none of ``tol``, ``memory`` and ``rank``: up to 1,000 points are kept
-        exactly, more in 100 floats for each point. ``n_clusters`` may exceed the number of points.
+        exactly, more in 100 floats for each point or what 1,000 need. Where ``memory`` has room for the dense matrix,
+        or ``tol`` needs more than half of it, nothing is compressed. ``n_clusters`` may exceed the number of points.
     random_state : int, RandomState or None
     n_jobs : int or None
         Threads; None is one for each core.
@@ -133,27 +137,35 @@ class KernelEstimator(BaseEstimator):
         There is no D: a diagonal has no meaning at new points.
         """
         n = X.shape[0]
-        options: dict[str, Any] = {"tol": self.tol, "memory": self.memory, "rank": self.rank}
+        goal: dict[str, Any] = {"tol": self.tol, "memory": self.memory, "rank": self.rank}
+        if all(value is None for value in goal.values()):
+            goal["memory"] = max(FLOATS_PER_POINT * n, dense_floats(EXACT_POINTS))
         clusters = getattr(self, self._partition_parameter)
         if clusters is not None:
             clusters = min(check_integer(clusters, name=self._partition_parameter, caller=self._caller, low=1), n)
-        if all(value is None for value in options.values()):
-            if n <= EXACT_POINTS:
-                options["rank"], clusters = n, clusters or 1
-            else:
-                options["memory"] = max(FLOATS_PER_POINT * n, EXACT_POINTS**2)
-        return factorize(
-            X,
-            kernel,
-            **options,
-            n_clusters=None if partition is not None else clusters,
-            partition="kmeans" if partition is None else partition,
-            basis=BASIS,
-            diagonal=False,
-            rng=rng,
-            n_jobs=self.n_jobs,
-            progress=self.verbose > 0,
-        )
+        chosen: dict[str, Any] = {
+            "n_clusters": None if partition is not None else clusters,
+            "partition": "kmeans" if partition is None else partition,
+            "basis": BASIS,
+            "diagonal": False,
+        }
+        shared: dict[str, Any] = {"rng": rng, "n_jobs": self.n_jobs, "progress": self.verbose > 0}
+        if goal["rank"] is not None:
+            return factorize(X, kernel, **goal, **chosen, **shared)
+        if self._has_room(goal["memory"], X):
+            return factorize(X, kernel, n_clusters=1, rank=n, basis=BASIS, diagonal=False, **shared)
+        del goal["rank"]
+        planned = plan(X, kernel, **goal, **chosen, **shared)
+        if planned.stored > _NOT_WORTH * planned.dense:
+            return factorize(X, kernel, n_clusters=1, rank=n, basis=BASIS, diagonal=False, **shared)
+        return factorize(X, kernel, plan=planned, **shared)
+
+    def _has_room(self, memory: Any, X: FloatArray) -> bool:
+        """Whether a budget holds the dense matrix."""
+        if memory is None:
+            return False
+        floats = check_memory(memory, X.itemsize, X.shape[0], name="memory", caller=self._caller)
+        return floats >= dense_floats(X.shape[0])
 
 
 # --- kernels and bandwidths ------------------------------------------------------------------------------------------
