@@ -96,7 +96,7 @@ def run_regression(arguments: argparse.Namespace) -> None:
 
 
 def one_regression(name: str, seed: int, n_train: int, n_test: int) -> tuple[float, ...]:
-    """Both choose bandwidth and ridge by their own exact leave-one-out."""
+    """Both choose bandwidth and ridge by their own exact leave-one-out, the exact one on 3,500 rows at most."""
     X, y, X_new, y_new = split(name, seed, n_train, n_test)
     mean, scale = y.mean(), y.std()
     y, y_new = (y - mean) / scale, (y_new - mean) / scale
@@ -108,24 +108,27 @@ def one_regression(name: str, seed: int, n_train: int, n_test: int) -> tuple[flo
 
 
 def exact_ridge(X: np.ndarray, y: np.ndarray, X_new: np.ndarray, bandwidths: list[float]) -> np.ndarray:
+    some = slice(0, 3500)
     best = np.inf
     for h in bandwidths:
-        K = bb.Gaussian(h)(X)
-        values, vectors = linalg.eigh(K, overwrite_a=True, check_finite=False, driver="evd")
+        values, vectors = linalg.eigh(bb.Gaussian(h)(X[some]), overwrite_a=True, check_finite=False, driver="evd")
         for alpha in RIDGES:
             inverse = 1 / (np.maximum(values, 0) + alpha)
-            a = vectors @ (inverse * (vectors.T @ y))
+            a = vectors @ (inverse * (vectors.T @ y[some]))
             error = np.mean((a / np.einsum("ij,j,ij->i", vectors, inverse, vectors)) ** 2)
             if error < best:
-                best, chosen = error, (h, a)
-    h, a = chosen
+                best, chosen = error, (h, alpha)
+    h, alpha = chosen
+    K = bb.Gaussian(h)(X)
+    K[np.diag_indices_from(K)] += alpha
+    a = linalg.cho_solve(linalg.cho_factor(K, overwrite_a=True, check_finite=False), y)
     return bb.ExactCrossKernel(X_new, X, bb.Gaussian(h)) @ a
 
 
 # --- covertype -------------------------------------------------------------------------------------------------------
 
 #: Bandwidth, clusters, rank and ridge; two budgets of time.
-COVERTYPE = [(3.0, 120, 50, 1e-2), (2.0, 150, 80, 1e-1)]
+COVERTYPE = [(2.5, 140, 42, 1e-2), (2.0, 150, 80, 1e-1)]
 
 
 def run_covertype(arguments: argparse.Namespace) -> None:
