@@ -96,36 +96,43 @@ def run_regression(arguments: argparse.Namespace) -> None:
 
 
 def one_regression(name: str, seed: int, n_train: int, n_test: int) -> tuple[float, ...]:
-    """Both choose bandwidth and ridge by their own exact leave-one-out."""
+    """Ours chooses bandwidth and ridge by leave-one-out; exact: the better, at the new points, of that choice and of
+    its own leave-one-out on 2,000 rows."""
     X, y, X_new, y_new = split(name, seed, n_train, n_test)
     mean, scale = y.mean(), y.std()
     y, y_new = (y - mean) / scale, (y_new - mean) / scale
-    exact_seconds, exact = timed(lambda: exact_ridge(X, y, X_new, BANDWIDTHS[name]))
     model = bb.KernelRidge(RIDGES, bandwidth=BANDWIDTHS[name], memory=150 * n_train, random_state=seed)
     seconds, model = timed(lambda: model.fit(X, y))
-    rmse = [float(np.sqrt(np.mean((values - y_new) ** 2))) for values in (exact, model.predict(X_new))]
-    return *rmse, model.factorization_.stored / n_train, exact_seconds, seconds
+    choices = {exact_choice(X[:2000], y[:2000], BANDWIDTHS[name]), (model.bandwidth_, model.alpha_)}
+    exact_seconds, exact = timed(lambda: [exact_ridge(X, y, X_new, *choice) for choice in choices])
+    rmse = [float(np.sqrt(np.mean((values - y_new) ** 2))) for values in (*exact, model.predict(X_new))]
+    return min(rmse[:-1]), rmse[-1], model.factorization_.stored / n_train, exact_seconds / len(choices), seconds
 
 
-def exact_ridge(X: np.ndarray, y: np.ndarray, X_new: np.ndarray, bandwidths: list[float]) -> np.ndarray:
+def exact_choice(X: np.ndarray, y: np.ndarray, bandwidths: list[float]) -> tuple[float, float]:
     best = np.inf
     for h in bandwidths:
-        K = bb.Gaussian(h)(X)
-        values, vectors = linalg.eigh(K, overwrite_a=True, check_finite=False, driver="evd")
+        values, vectors = linalg.eigh(bb.Gaussian(h)(X), overwrite_a=True, check_finite=False, driver="evd")
         for alpha in RIDGES:
             inverse = 1 / (np.maximum(values, 0) + alpha)
             a = vectors @ (inverse * (vectors.T @ y))
             error = np.mean((a / np.einsum("ij,j,ij->i", vectors, inverse, vectors)) ** 2)
             if error < best:
-                best, chosen = error, (h, a)
-    h, a = chosen
+                best, chosen = error, (h, alpha)
+    return chosen
+
+
+def exact_ridge(X: np.ndarray, y: np.ndarray, X_new: np.ndarray, h: float, alpha: float) -> np.ndarray:
+    K = bb.Gaussian(h)(X)
+    K[np.diag_indices_from(K)] += alpha
+    a = linalg.cho_solve(linalg.cho_factor(K, overwrite_a=True, check_finite=False), y)
     return bb.ExactCrossKernel(X_new, X, bb.Gaussian(h)) @ a
 
 
 # --- covertype -------------------------------------------------------------------------------------------------------
 
 #: Bandwidth, clusters, rank and ridge; two budgets of time.
-COVERTYPE = [(3.0, 120, 50, 1e-2), (2.0, 150, 80, 1e-1)]
+COVERTYPE = [(2.5, 140, 42, 1e-2), (2.0, 150, 80, 1e-1)]
 
 
 def run_covertype(arguments: argparse.Namespace) -> None:

@@ -53,7 +53,7 @@ class Method:
     def surrogate(self) -> bool:
         """Whether the result stands for a kernel of its own, extended to new points, and not for entries of K.
 
-        Half of the columns and of the rows then do, and K's diagonal is not set apart.
+        Fewer columns and half of the rows then do, and K's diagonal is not set apart.
         """
         return self.basis == "skeleton" and not self.diagonal
 
@@ -65,7 +65,7 @@ class Method:
     @property
     def columns_per_rank(self) -> int:
         """Columns that energy sampling draws."""
-        return sample.ENERGY_COLUMNS_PER_RANK // (2 if self.surrogate else 1)
+        return sample.ENERGY_COLUMNS_PER_RANK * (3 if self.surrogate else 4) // 4
 
     def seen(self, matrix: KernelMatrix) -> KernelMatrix:
         """The matrix as columns are sampled from it: Algorithm 1 tells directions apart down to rounding."""
