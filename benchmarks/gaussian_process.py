@@ -2,7 +2,7 @@
 
 BLOCKBASIS_DATA=... python benchmarks/gaussian_process.py equality                  the same parameters given to both
 BLOCKBASIS_DATA=... python benchmarks/gaussian_process.py fitted [--points 1500]    each chooses its own
-BLOCKBASIS_DATA=... python benchmarks/gaussian_process.py many [--points 18000]     more than scikit-learn's can hold
+BLOCKBASIS_DATA=... python benchmarks/gaussian_process.py many [--points 18000]     Census house, ours alone
 BLOCKBASIS_DATA=... python benchmarks/gaussian_process.py components                kernel PCA
 python benchmarks/gaussian_process.py clusters [--points 50000]                     spectral clustering
 """
