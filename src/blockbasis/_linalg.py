@@ -51,12 +51,12 @@ def negative_eigenpairs(M: FloatArray) -> tuple[FloatArray, FloatArray]:
 DEFINITE = 1e-12
 
 
-def semidefinite_part(M: FloatArray) -> FloatArray:
-    """A symmetric matrix without its negative eigenvalues; itself when it has none.
+def semidefinite_part(M: FloatArray, rounding: float = DEFINITE) -> FloatArray:
+    """A symmetric matrix without its negative eigenvalues; itself when it has none beyond ``rounding``.
 
     A Cholesky factorization tells, and only where it fails are the negative eigenpairs computed.
     """
-    shift = DEFINITE * float(np.abs(np.diagonal(M)).max(initial=0.0))
+    shift = rounding * float(np.abs(np.diagonal(M)).max(initial=0.0))
     try:
         linalg.cholesky(M + shift * np.eye(M.shape[0]), lower=True, overwrite_a=True, check_finite=False)
         return M

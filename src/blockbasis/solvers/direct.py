@@ -209,6 +209,14 @@ class RidgeSystem:
             values[own] = self._refined(unit_columns(len(values), own))[own, np.arange(len(own))]
         return values
 
+    def explained(self) -> FloatArray:
+        """C Uᵀ (A + ridge I)^-1 U C, of the size of C.
+
+        For a Gaussian process with covariance u(x)ᵀ C u(x') it is what data with noise of variance ``ridge`` take away
+        from C: the posterior covariance of the coordinates in U is the difference.
+        """
+        return self._factors.between(self.A.inner.todense().astype(np.float64, copy=False))
+
     def __repr__(self) -> str:
         ridge = f"{self._ridge:g}" if isinstance(self._ridge, float) else f"one for each of {len(self._ridge)} points"
         return f"RidgeSystem({self.A!r}, ridge={ridge})"

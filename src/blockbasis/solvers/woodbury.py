@@ -145,6 +145,13 @@ class Woodbury:
     def logdet(self) -> float:
         return float(np.log(self.diagonal).sum()) + self.small.logdet()
 
+    def between(self, W: FloatArray) -> FloatArray:
+        """Wᵀ Uᵀ (U C Uᵀ + D')^-1 U W for W of shape (R, m), with Uᵀ (U C Uᵀ + D')^-1 U = Rᵀ (I + S)^-1 R."""
+        blocks = rank_slices(self.basis.ranks)
+        scaled = np.concatenate([R @ W[block] for R, block in zip(self.triangles, blocks, strict=True)])
+        values = scaled.T @ self.small.solve(scaled)
+        return np.asarray((values + values.T) / 2)
+
     def inverse_diagonal(self) -> FloatArray:
         """Diagonal of the inverse: of each cluster only its own block of (I + S)^-1 counts."""
         values = np.empty(self.diagonal.shape[0])
