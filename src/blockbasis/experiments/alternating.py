@@ -1,0 +1,99 @@
+"""The best bandwidth against the size of clusters with alternating labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from blockbasis import plotting
+from blockbasis._typing import FloatArray, IntArray
+from blockbasis.datasets import alternating_clusters
+from blockbasis.experiments.base import Experiment, Result, Row, Settings, Verdict
+from blockbasis.experiments.classification import draw_boundary, draw_classes, machine
+
+#: Numbers of clusters in the same box; the paper has 4, 20 and 100.
+_CLUSTERS = (4, 9, 20, 36, 64, 100)
+#: Bandwidths tried: as many steps to a factor of 2.
+_STEPS, _LOW, _HIGH = 4, 2.0**-9, 8.0
+#: A cell of the box is so many standard deviations wide, and the box so many cells.
+_DEVIATIONS_PER_CELL = 6
+_COLUMNS = {4: 2, 9: 3, 20: 5, 36: 6, 64: 8, 100: 10}
+#: Correlation of log h* and log sigma from which the relation counts as a straight line of slope near 1.
+_STRAIGHT, _SLOPES = 0.95, (0.6, 1.6)
+
+
+def parts(quick: bool) -> list[Settings]:
+    n, repetitions = (1000, 1) if quick else (4000, 3)
+    return [{"clusters": k, "n": n, "repetitions": repetitions} for k in _CLUSTERS]
+
+
+def measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
+    sigma = 1 / (_DEVIATIONS_PER_CELL * _COLUMNS[settings["clusters"]])
+    rows: list[Row] = []
+    for _ in range(settings["repetitions"]):
+        train, test = (_points(settings, sigma, rng) for _ in range(2))
+        best, accuracy = _largest_best(*train, *test)
+        rows.append({"sigma": sigma, "h": best, "accuracy": accuracy})
+    return rows
+
+
+def _points(settings: Settings, sigma: float, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
+    return alternating_clusters(settings["n"], settings["clusters"], spread=sigma, rng=rng)
+
+
+def _largest_best(X: FloatArray, y: IntArray, X_test: FloatArray, y_test: IntArray) -> tuple[float, float]:
+    """The paper's h*: the largest bandwidth of the highest accuracy."""
+    best, top = 0.0, -1.0
+    for h in np.geomspace(_LOW, _HIGH, int(np.log2(_HIGH / _LOW)) * _STEPS + 1):
+        accuracy = float(machine(float(h)).fit(X, y).score(X_test, y_test))
+        if accuracy >= top:
+            best, top = float(h), accuracy
+    return best, top
+
+
+def draw(result: Result) -> Any:
+    figure, (left, right) = plotting.panels(2)
+    _draw_boundary(left, result)
+    sigmas = sorted(result.distinct("sigma"))
+    runs = [[r["h"] for r in result.where(sigma=s)] for s in sigmas]
+    plotting.runs_and_mean(right, sigmas, runs, label="$h^*$", place=0)
+    middle = len(sigmas) // 2
+    line = np.array(sigmas) * np.mean(runs[middle]) / sigmas[middle]
+    right.plot(sigmas, line, color="0.5", linestyle=":", label=r"proportional to $\sigma$")
+    right.set(xscale="log", yscale="log", xlabel=r"$\sigma$", ylabel="$h^*$", title="Best bandwidth")
+    right.legend(frameon=False)
+    return figure
+
+
+def _draw_boundary(axes: Any, result: Result) -> None:
+    clusters = result.distinct("clusters")[0]
+    row = result.where(clusters=clusters)[0]
+    X, y = _points({**row, "n": 400}, row["sigma"], np.random.default_rng(0))
+    draw_classes(axes, X, y)
+    draw_boundary(axes, machine(row["h"]).fit(X, y), X, colour="k")
+    axes.set_title(f"{clusters} clusters, boundary at $h^*$ = {row['h']:.2g}")
+
+
+def judge(result: Result) -> Verdict:
+    sigma, h = (np.log([row[name] for row in result.rows]) for name in ("sigma", "h"))
+    slope = float(np.polyfit(sigma, h, 1)[0])
+    correlation = float(np.corrcoef(sigma, h)[0, 1])
+    return Verdict(
+        correlation >= _STRAIGHT and _SLOPES[0] <= slope <= _SLOPES[1],
+        f"Over sigma from {np.exp(sigma.min()):.2g} to {np.exp(sigma.max()):.2g}, h* grows as sigma to the power "
+        f"{slope:.2f} (a linear relation: 1), with correlation {correlation:.2f} of the logarithms.",
+    )
+
+
+EXPERIMENT = Experiment(
+    "alternating",
+    "The best bandwidth and the radius of curvature",
+    "2.3",
+    "The best bandwidth h* is linear in the standard deviation of clusters with alternating labels, which stands for "
+    "the smallest radius of curvature of the decision boundary.",
+    parts,
+    measure,
+    draw,
+    judge,
+)
