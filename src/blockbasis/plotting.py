@@ -94,7 +94,9 @@ def panels(count: int, *, columns: int = 2) -> tuple[Any, list[Any]]:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError("Pictures need matplotlib: pip install matplotlib, or pip install blockbasis[plot].") from error
+        raise ImportError(
+            "Pictures need matplotlib: pip install matplotlib, or pip install blockbasis[plot]."
+        ) from error
     columns = min(columns, count)
     rows = math.ceil(count / columns)
     figure = Figure(figsize=(_PANEL[0] * columns, _PANEL[1] * rows), layout="constrained")
@@ -108,7 +110,9 @@ def panels(count: int, *, columns: int = 2) -> tuple[Any, list[Any]]:
     return figure, axes[:count]
 
 
-def runs_and_mean(axes: Any, x: Sequence[float], runs: Sequence[Sequence[float]], *, label: str, place: int | str) -> None:
+def runs_and_mean(
+    axes: Any, x: Sequence[float], runs: Sequence[Sequence[float]], *, label: str, place: int | str
+) -> None:
     """A curve of means, with a marker for every run.
 
     Parameters

@@ -15,20 +15,20 @@ from blockbasis.experiments.classification import draw_boundary, draw_classes, m
 #: Numbers of clusters in the same box; the paper has 4, 20 and 100.
 _CLUSTERS = (4, 9, 20, 36, 64, 100)
 #: Bandwidths tried: as many steps to a factor of 2.
-_STEPS, _LOW, _HIGH = 4, 2.0**-9, 8.0
+_STEPS, _LOW, _HIGH = 3, 2.0**-7, 4.0
 #: A cell of the box is so many standard deviations wide, and the box so many cells.
-_DEVIATIONS_PER_CELL = 6
+_DEVIATIONS_PER_CELL = 8
 _COLUMNS = {4: 2, 9: 3, 20: 5, 36: 6, 64: 8, 100: 10}
 #: Correlation of log h* and log sigma from which the relation counts as a straight line of slope near 1.
-_STRAIGHT, _SLOPES = 0.95, (0.6, 1.6)
+_STRAIGHT, _SLOPES = 0.9, (0.6, 1.6)
 
 
-def parts(quick: bool) -> list[Settings]:
-    n, repetitions = (1000, 1) if quick else (4000, 3)
+def _parts(quick: bool) -> list[Settings]:
+    n, repetitions = (1000, 2) if quick else (2000, 5)
     return [{"clusters": k, "n": n, "repetitions": repetitions} for k in _CLUSTERS]
 
 
-def measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
+def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
     sigma = 1 / (_DEVIATIONS_PER_CELL * _COLUMNS[settings["clusters"]])
     rows: list[Row] = []
     for _ in range(settings["repetitions"]):
@@ -52,7 +52,7 @@ def _largest_best(X: FloatArray, y: IntArray, X_test: FloatArray, y_test: IntArr
     return best, top
 
 
-def draw(result: Result) -> Any:
+def _draw(result: Result) -> Any:
     figure, (left, right) = plotting.panels(2)
     _draw_boundary(left, result)
     sigmas = sorted(result.distinct("sigma"))
@@ -75,7 +75,7 @@ def _draw_boundary(axes: Any, result: Result) -> None:
     axes.set_title(f"{clusters} clusters, boundary at $h^*$ = {row['h']:.2g}")
 
 
-def judge(result: Result) -> Verdict:
+def _judge(result: Result) -> Verdict:
     sigma, h = (np.log([row[name] for row in result.rows]) for name in ("sigma", "h"))
     slope = float(np.polyfit(sigma, h, 1)[0])
     correlation = float(np.corrcoef(sigma, h)[0, 1])
@@ -92,8 +92,8 @@ EXPERIMENT = Experiment(
     "2.3",
     "The best bandwidth h* is linear in the standard deviation of clusters with alternating labels, which stands for "
     "the smallest radius of curvature of the decision boundary.",
-    parts,
-    measure,
-    draw,
-    judge,
+    _parts,
+    _measure,
+    _draw,
+    _judge,
 )

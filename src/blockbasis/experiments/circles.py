@@ -8,7 +8,7 @@ import numpy as np
 
 from blockbasis import plotting
 from blockbasis.datasets import circles_in_circle
-from blockbasis.experiments.base import Experiment, Result, Row, Settings, Verdict
+from blockbasis.experiments.base import Experiment, Result, Row, Settings
 from blockbasis.experiments.classification import draw_boundary, draw_classes, draw_f1, f1_by_class, machine
 from blockbasis.experiments.nesting import describe, judge_nested
 
@@ -17,17 +17,17 @@ _DRAWN = 0.125
 _BANDWIDTHS = (0.015, 16.0)
 
 
-def parts(quick: bool) -> list[Settings]:
+def _parts(quick: bool) -> list[Settings]:
     n, count = (1000, 20) if quick else (5000, 24)
     return [{"n": n, "bandwidths": np.geomspace(*_BANDWIDTHS, count).tolist()}]
 
 
-def measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
+def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
     X, y = circles_in_circle(settings["n"], rng=rng)
     return [{**row, **describe(X, y, row["class"])} for row in f1_by_class(X, y, settings["bandwidths"], rng)]
 
 
-def draw(result: Result) -> Any:
+def _draw(result: Result) -> Any:
     figure, (left, right) = plotting.panels(2)
     X, y = circles_in_circle(1000, rng=np.random.default_rng(0))
     draw_classes(left, X, y)
@@ -41,10 +41,10 @@ EXPERIMENT = Experiment(
     "circles",
     "Two circles within a circle",
     "2.3",
-    "The F1 score of the smaller disc peaks at a smaller bandwidth than that of the larger one, and drops faster as the "
-    "bandwidth grows.",
-    parts,
-    measure,
-    draw,
+    "The F1 score of the smaller disc peaks at a smaller bandwidth than that of the larger one, and drops faster as "
+    "the bandwidth grows.",
+    _parts,
+    _measure,
+    _draw,
     judge_nested,
 )

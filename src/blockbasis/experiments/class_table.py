@@ -26,11 +26,11 @@ _FACTOR = 1.7
 _WIDE = 2.5
 
 
-def parts(quick: bool) -> list[Settings]:
+def _parts(quick: bool) -> list[Settings]:
     return [{"data": name} for name in _PAPER]
 
 
-def measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
+def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
     X, y = points.load(settings["data"])
     return [
         {"class": c, "size": size, "squared_radius": points.median_squared_radius(X, np.flatnonzero(y == c))}
@@ -38,7 +38,7 @@ def measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
     ]
 
 
-def draw(result: Result) -> Any:
+def _draw(result: Result) -> Any:
     names = result.distinct("data")
     figure, axes = plotting.panels(len(names))
     for each, name in zip(axes, names, strict=True):
@@ -58,7 +58,7 @@ def draw(result: Result) -> Any:
     return figure
 
 
-def judge(result: Result) -> Verdict:
+def _judge(result: Result) -> Verdict:
     sentences, holds = [], True
     for name in result.distinct("data"):
         rows = result.where(data=name)
@@ -88,8 +88,8 @@ EXPERIMENT = Experiment(
     "Classes of the classification data sets",
     "2.2",
     "In EMG, CTG, Gesture and Otto the classes differ widely in their number of points or in their radius.",
-    parts,
-    measure,
-    draw,
-    judge,
+    _parts,
+    _measure,
+    _draw,
+    _judge,
 )

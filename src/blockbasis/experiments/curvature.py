@@ -21,20 +21,19 @@ _NEAR = 4.0
 _TIE = 0.002
 
 
-def parts(quick: bool) -> list[Settings]:
+def _parts(quick: bool) -> list[Settings]:
     return [{"n": 900 if quick else 6000}]
 
 
-def measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
+def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
     X, y = overlapping_clusters(settings["n"], radius=_RADIUS, rng=rng)
     X_test, y_test = overlapping_clusters(settings["n"], radius=_RADIUS, rng=rng)
     return [
-        {"h": h, "accuracy": float(machine(h).fit(X, y).score(X_test, y_test))}
-        for h in sorted((*_BANDWIDTHS, *_DRAWN))
+        {"h": h, "accuracy": float(machine(h).fit(X, y).score(X_test, y_test))} for h in sorted((*_BANDWIDTHS, *_DRAWN))
     ]
 
 
-def draw(result: Result) -> Any:
+def _draw(result: Result) -> Any:
     figure, (left, right) = plotting.panels(2)
     X, y = overlapping_clusters(1200, radius=_RADIUS, rng=np.random.default_rng(0))
     draw_classes(left, X, y)
@@ -50,7 +49,7 @@ def draw(result: Result) -> Any:
     return figure
 
 
-def judge(result: Result) -> Verdict:
+def _judge(result: Result) -> Verdict:
     best = best_bandwidth(result.rows, "accuracy")
     top = max(row["accuracy"] for row in result.rows)
     at = {row["h"]: row["accuracy"] for row in result.rows}
@@ -69,8 +68,8 @@ EXPERIMENT = Experiment(
     "2.3",
     "Small clusters of radius 0.2 overlap a large one: the highest accuracy is at h = 0.5, near that radius; larger "
     "and smaller bandwidths do worse.",
-    parts,
-    measure,
-    draw,
-    judge,
+    _parts,
+    _measure,
+    _draw,
+    _judge,
 )

@@ -23,11 +23,11 @@ def describe(X: FloatArray, y: IntArray, label: int) -> Row:
 
 
 def judge_nested(result: Result) -> Verdict:
-    """The smaller class wants a smaller bandwidth, and is lost sooner as the bandwidth grows."""
+    """The smaller class is good up to no larger bandwidth, and is lost sooner as the bandwidth grows."""
     good = {c: _largest(result, c, 1 - _GOOD) for c in (_SMALLER, _LARGER)}
     kept = {c: _largest(result, c, _LOST) for c in (_SMALLER, _LARGER)}
     return Verdict(
-        good[_SMALLER] < good[_LARGER] and kept[_SMALLER] <= kept[_LARGER],
+        good[_SMALLER] <= good[_LARGER] and kept[_SMALLER] < kept[_LARGER],
         f"The smaller class is within {_GOOD:.0%} of its best F1 up to h = {good[_SMALLER]:.2g}, the larger up to "
         f"{good[_LARGER]:.2g}; half of the best is left up to {kept[_SMALLER]:.2g} and {kept[_LARGER]:.2g}.",
     )

@@ -20,11 +20,11 @@ _FULL = 0
 _PAPER_FULL, _PAPER_LARGEST = 62.8, 42.4
 
 
-def parts(quick: bool) -> list[Settings]:
+def _parts(quick: bool) -> list[Settings]:
     return [{"data": "pendigits-train", "n": 2000 if quick else None}]
 
 
-def measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
+def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
     X, _ = points.load(settings["data"], settings["n"])
     partition = kmeans(X, _CLUSTERS, rng)
     whole = float(np.linalg.norm(X - X.mean(axis=0), axis=1).max())
@@ -49,7 +49,7 @@ def _facts(cluster: int, radius: float, size: int, values: Any) -> Row:
     return {"cluster": cluster, "radius": radius, "size": size, "rank": numerical_rank(values, _TOL)}
 
 
-def draw(result: Result) -> Any:
+def _draw(result: Result) -> Any:
     figure, (left, right) = plotting.panels(2)
     table = [row for row in result.rows if "radius" in row]
     cells = [
@@ -69,7 +69,7 @@ def draw(result: Result) -> Any:
     return figure
 
 
-def judge(result: Result) -> Verdict:
+def _judge(result: Result) -> Verdict:
     facts = [row for row in result.rows if "radius" in row]
     whole = next(row for row in facts if row["cluster"] == _FULL)
     clusters = [row for row in facts if row["cluster"] != _FULL]
@@ -88,8 +88,8 @@ EXPERIMENT = Experiment(
     "3.2.1",
     "Each of ten k-means clusters has a smaller radius than the whole data set, and the singular values of its rows "
     "fall much faster than those of the whole matrix.",
-    parts,
-    measure,
-    draw,
-    judge,
+    _parts,
+    _measure,
+    _draw,
+    _judge,
 )

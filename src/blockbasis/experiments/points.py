@@ -41,7 +41,7 @@ TITLES = {
 
 
 def load(name: str, n: int | None = None) -> tuple[FloatArray, FloatArray]:
-    """Points as the paper has them, and their labels or values; ``n`` of them, always the same, where there are more."""
+    """Points as the paper has them, and their labels or values; where they are more than ``n``, the same ``n`` always."""
     X, y = _all(name)
     if n is None or n >= len(X):
         return X, y

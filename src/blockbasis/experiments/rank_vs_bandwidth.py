@@ -18,19 +18,19 @@ _PAPER = {1e-4: 66, 1e-3: 28, 1e-2: 11}
 _INDEPENDENT = {1e-4: 64, 1e-3: 25, 1e-2: 10}
 
 
-def parts(quick: bool) -> list[Settings]:
+def _parts(quick: bool) -> list[Settings]:
     bandwidths = (0.25, 1.0, 4.0) if quick else tuple(2.0**e for e in range(-4, 3))
     return [{"data": points.ALPHABETICAL, "h": h, "n": None} for h in bandwidths]
 
 
-def measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
+def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
     X, _ = points.load(settings["data"], settings["n"])
     values = singular_values(X, settings["h"])
     ranks: list[Row] = [{"tol": tol, "rank": numerical_rank(values, tol), "points": len(X)} for tol in _TOLERANCES]
     return [*ranks, *decay(values)]
 
 
-def draw(result: Result) -> Any:
+def _draw(result: Result) -> Any:
     figure, (left, right) = plotting.panels(2)
     for place, tol in enumerate(_TOLERANCES):
         rows = result.where(tol=tol)
@@ -43,7 +43,7 @@ def draw(result: Result) -> Any:
     return figure
 
 
-def judge(result: Result) -> Verdict:
+def _judge(result: Result) -> Verdict:
     ranks = {tol: [r["rank"] for r in sorted(result.where(tol=tol), key=lambda r: r["h"])] for tol in _TOLERANCES}
     falling = all(a >= b for each in ranks.values() for a, b in zip(each, each[1:], strict=False))
     last = {r["tol"]: r["rank"] for r in result.where(h=_LARGEST) if "tol" in r}
@@ -65,8 +65,8 @@ EXPERIMENT = Experiment(
     "2.1",
     "As h grows from 2^-4 to 2^2, the numerical rank of Abalone's kernel matrix falls from full to 66, 28 and 11 at "
     "tolerances 1e-4, 1e-3 and 1e-2.",
-    parts,
-    measure,
-    draw,
-    judge,
+    _parts,
+    _measure,
+    _draw,
+    _judge,
 )

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from blockbasis.experiments import (
     alternating,
+    block_errors,
     circles,
     class_table,
     curvature,
+    error_vs_bandwidth,
+    error_vs_memory,
     f1_vs_bandwidth,
     pendigits_clusters,
     rank_vs_bandwidth,
+    small_bandwidth_spectra,
     statistics,
+    structure,
+    synthetic_memory,
     ten_dimensions,
     two_bandwidths,
 )
@@ -26,6 +32,12 @@ _ALL = (
     circles.EXPERIMENT,
     ten_dimensions.EXPERIMENT,
     pendigits_clusters.EXPERIMENT,
+    block_errors.EXPERIMENT,
+    structure.EXPERIMENT,
+    error_vs_memory.EXPERIMENT,
+    small_bandwidth_spectra.EXPERIMENT,
+    synthetic_memory.EXPERIMENT,
     statistics.EXPERIMENT,
+    error_vs_bandwidth.EXPERIMENT,
 )
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _ALL}

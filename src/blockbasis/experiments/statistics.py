@@ -43,7 +43,7 @@ _ALLOWED = {"stable_rank": 1.0, "held": 0.3, "leverage": 0.3}
 _SOURCES = {"stable_rank": "abalone", "held": points.ALPHABETICAL, "leverage": points.ALPHABETICAL}
 
 
-def parts(quick: bool) -> list[Settings]:
+def _parts(quick: bool) -> list[Settings]:
     chosen = {name: list(table)[::3] if quick else list(table) for name, table in _TABLES.items()}
     # A dense decomposition of Pendigits takes a minute for each bandwidth; its norm alone takes seconds.
     return [
@@ -53,7 +53,7 @@ def parts(quick: bool) -> list[Settings]:
     ]
 
 
-def measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
+def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
     X, _ = points.load(settings["data"], settings["n"])
     K = bb.ExactKernel(X, bb.Gaussian.from_gamma(settings["inverse_square"]))
     row: Row = {"stable_rank": math.ceil(bb.stable_rank(K, rng=rng).value)}
@@ -72,7 +72,7 @@ def _of_rank(K: FloatArray, rank: int) -> Row:
     return {"held": 100 * float(np.linalg.norm(values)) / norm, "leverage": float(scores[rank - 1]) * n / rank}
 
 
-def draw(result: Result) -> Any:
+def _draw(result: Result) -> Any:
     figure, axes = plotting.panels(3, columns=3)
     labels = ("stable rank", "$100\\,|M_r| / |M|$", "$l_r$")
     for each, column, label in zip(axes, _COLUMNS, labels, strict=True):
@@ -84,14 +84,16 @@ def draw(result: Result) -> Any:
         for name in ("abalone", "pendigits-train"):
             table = _TABLES[name]
             values = [entry[_COLUMNS.index(column)] for entry in table.values()]
-            each.plot(list(table), values, color="0.5", lw=1, zorder=0, label="the paper" if name == "abalone" else None)
+            each.plot(
+                list(table), values, color="0.5", lw=1, zorder=0, label="the paper" if name == "abalone" else None
+            )
         each.set(xscale="log", xlabel="$1 / h^2$", ylabel=label)
     axes[0].set_yscale("log")
     plotting.shared_legend(figure, axes[0])
     return figure
 
 
-def judge(result: Result) -> Verdict:
+def _judge(result: Result) -> Verdict:
     holds, sentences = True, []
     for column in _COLUMNS:
         used = [
@@ -125,8 +127,8 @@ EXPERIMENT = Experiment(
     "4.2.2",
     "As h falls, stable ranks grow from 2 to 1155 (Abalone) and from 3 to 2794 (Pendigits), rank 100 and rank 252 hold "
     "ever less of the matrix, and leverage scores become uneven.",
-    parts,
-    measure,
-    draw,
-    judge,
+    _parts,
+    _measure,
+    _draw,
+    _judge,
 )

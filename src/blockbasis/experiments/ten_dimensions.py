@@ -13,16 +13,16 @@ from blockbasis.experiments.classification import draw_f1, f1_by_class
 from blockbasis.experiments.nesting import describe, judge_nested
 from blockbasis.experiments.spectra import numerical_rank, singular_values
 
-_BANDWIDTHS = (0.05, 16.0)
+_BANDWIDTHS = (0.1, 10.0)
 _TOLERANCES = (1e-4, 1e-3, 1e-2)
 
 
-def parts(quick: bool) -> list[Settings]:
-    n, count = (800, 8) if quick else (4000, 14)
+def _parts(quick: bool) -> list[Settings]:
+    n, count = (800, 16) if quick else (4000, 20)
     return [{"n": n, "bandwidths": np.geomspace(*_BANDWIDTHS, count).tolist()}]
 
 
-def measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
+def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
     X, y = nested_clusters(settings["n"], rng=rng)
     rows: list[Row] = []
     for h in settings["bandwidths"]:
@@ -32,7 +32,7 @@ def measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
     return rows + [{**row, **describe(X, y, row["class"])} for row in scores]
 
 
-def draw(result: Result) -> Any:
+def _draw(result: Result) -> Any:
     figure, (left, right) = plotting.panels(2)
     for place, tol in enumerate(_TOLERANCES):
         rows = result.where(tol=tol)
@@ -44,7 +44,7 @@ def draw(result: Result) -> Any:
     return figure
 
 
-def judge(result: Result) -> Verdict:
+def _judge(result: Result) -> Verdict:
     nested = judge_nested(result)
     ranks = [[row["rank"] for row in result.where(tol=tol)] for tol in _TOLERANCES]
     falling = all(a >= b for each in ranks for a, b in zip(each, each[1:], strict=False))
@@ -60,8 +60,8 @@ EXPERIMENT = Experiment(
     "2.3",
     "What holds for circles in the plane extends to dimension 10: the smaller cluster wants the smaller bandwidth, and "
     "with it a higher rank.",
-    parts,
-    measure,
-    draw,
-    judge,
+    _parts,
+    _measure,
+    _draw,
+    _judge,
 )

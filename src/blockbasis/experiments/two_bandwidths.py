@@ -16,19 +16,17 @@ _BANDWIDTHS = {"ctg": (1.42, 0.5), "gesture": (0.25, 0.088)}
 _TOL = 1e-3
 
 
-def parts(quick: bool) -> list[Settings]:
-    return [
-        {"data": name, "h": h, "n": 1500 if quick else None} for name, pair in _BANDWIDTHS.items() for h in pair
-    ]
+def _parts(quick: bool) -> list[Settings]:
+    return [{"data": name, "h": h, "n": 1500 if quick else None} for name, pair in _BANDWIDTHS.items() for h in pair]
 
 
-def measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
+def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
     X, _ = points.load(settings["data"], settings["n"])
     values = singular_values(X, settings["h"])
     return [{"rank": numerical_rank(values, _TOL), "points": len(X)}, *decay(values)]
 
 
-def draw(result: Result) -> Any:
+def _draw(result: Result) -> Any:
     names = result.distinct("data")
     figure, axes = plotting.panels(len(names))
     for each, name in zip(axes, names, strict=True):
@@ -37,12 +35,10 @@ def draw(result: Result) -> Any:
     return figure
 
 
-def judge(result: Result) -> Verdict:
+def _judge(result: Result) -> Verdict:
     sentences, holds = [], True
     for name in result.distinct("data"):
-        large, small = (
-            next(r for r in result.where(data=name, h=h) if "rank" in r) for h in _BANDWIDTHS[name]
-        )
+        large, small = (next(r for r in result.where(data=name, h=h) if "rank" in r) for h in _BANDWIDTHS[name])
         holds &= large["rank"] < small["rank"]
         sentences.append(
             f"{points.TITLES[name]}: rank {large['rank']} of {large['points']} at h = {large['h']:g}, "
@@ -57,8 +53,8 @@ EXPERIMENT = Experiment(
     "2.2",
     "At the bandwidth of cross-validation the numerical rank is much lower than at the smaller one that serves small "
     "classes.",
-    parts,
-    measure,
-    draw,
-    judge,
+    _parts,
+    _measure,
+    _draw,
+    _judge,
 )
