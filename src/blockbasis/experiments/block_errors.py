@@ -20,6 +20,8 @@ from blockbasis.sampling import randomized_sampling
 #: The paper's relative errors in the order below; it does not give bandwidth, clusters and rank.
 _PAPER = {"rows, SVD": 1.4e-3, "diagonal, SVD": 6.3e-3, "rows, randomized": 1.5e-2, "diagonal, randomized": 4.0e-2}
 _BANDWIDTH, _CLUSTERS, _RANK = 2.0, 10, 20
+#: Decades of error that the colours cover; a cluster of no more points than the rank has none.
+_DECADES = 4
 
 Source = Callable[[KernelMatrix, slice, np.random.Generator], FloatArray]
 
@@ -70,12 +72,12 @@ def _draw(result: Result) -> Any:
     figure, axes = plotting.panels(len(names))
     for pair in (slice(0, 2), slice(2, 4)):
         images = [_image(result, name) for name in names[pair]]
-        low, high = min(image.min() for image in images), max(image.max() for image in images)
+        high = max(image.max() for image in images)
         for each, name, image in zip(axes[pair], names[pair], images, strict=True):
-            shown = each.imshow(image, vmin=low, vmax=high, cmap="viridis")
+            shown = each.imshow(image, vmin=high - _DECADES, vmax=high, cmap="viridis")
             each.set(title=f"{name}: {_total(result, name):.1e}", xticks=[], yticks=[])
             each.grid(False)
-        figure.colorbar(shown, ax=axes[pair], label="$\\log_{10}$ of the block's error", shrink=0.8)
+        figure.colorbar(shown, ax=axes[pair], label="$\\log_{10}$ of the block's error", shrink=0.8, extend="min")
     return figure
 
 

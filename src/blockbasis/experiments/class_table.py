@@ -43,16 +43,12 @@ def _draw(result: Result) -> Any:
     figure, axes = plotting.panels(len(names))
     for each, name in zip(axes, names, strict=True):
         rows = result.where(data=name)
-        ours, theirs = plotting.style(0), plotting.style(1)
-        each.plot(
-            [r["squared_radius"] for r in rows], [r["size"] for r in rows],
-            marker="o", color=ours["color"], linestyle="none", label="all classes, ours",
-        )  # fmt: skip
+        ours = {"marker": "o", "color": plotting.COLOURS[0], "linestyle": "none"}
+        theirs = {"marker": "s", "color": plotting.COLOURS[1], "linestyle": "none", "mfc": "none", "ms": 9}
+        x, y = ([row[key] for row in rows] for key in ("squared_radius", "size"))
+        each.plot(x, y, **ours, label="all classes, ours")
         sizes, radii = _PAPER[name]
-        each.plot(
-            radii, sizes, marker="s", color=theirs["color"], mfc="none", ms=9, linestyle="none",
-            label="selected classes, the paper's",
-        )  # fmt: skip
+        each.plot(radii, sizes, **theirs, label="selected classes, the paper's")
         each.set(xscale="log", yscale="log", xlabel="$r_i^2$", ylabel="$n_i$", title=points.TITLES[name])
     plotting.shared_legend(figure, axes[0])
     return figure

@@ -64,24 +64,30 @@ def _one_run(X: FloatArray, kernel: Any, method: str, floats: int, rng: np.rando
 
 def draw_errors(axes: Any, result: Result, x: str, **selected: Any) -> None:
     """Relative error against a column: a curve for each method, a marker for each run."""
+    places = sorted(result.distinct(x, **selected))
     for method in result.distinct("method", **selected):
-        places = sorted(result.distinct(x, method=method, **selected))
-        runs = [[row["error"] for row in result.where(method=method, **selected, **{x: at})] for at in places]
-        plotting.runs_and_mean(axes, places, runs, label=LABELS[method], place=method)
+        runs = {at: _errors(result, method=method, **selected, **{x: at}) for at in places}
+        runs = {at: errors for at, errors in runs.items() if errors}
+        if runs:
+            plotting.runs_and_mean(axes, list(runs), list(runs.values()), label=LABELS[method], place=method)
     axes.set(xscale="log", yscale="log", ylabel="relative error")
+    axes.set_xticks(places, [f"{at:g}" for at in places], minor=False)
+    axes.set_xticks([], minor=True)
+
+
+def _errors(result: Result, **selected: Any) -> list[float]:
+    return [row["error"] for row in result.where(**selected) if "error" in row]
 
 
 def mean_errors(result: Result, **selected: Any) -> dict[str, float]:
-    """Mean error over the runs of each method."""
-    return {
-        method: float(np.mean([row["error"] for row in result.where(method=method, **selected)]))
-        for method in result.distinct("method", **selected)
-    }
+    """Mean error over the runs of each method that has some."""
+    errors = {method: _errors(result, method=method, **selected) for method in result.distinct("method", **selected)}
+    return {method: float(np.mean(runs)) for method, runs in errors.items() if runs}
 
 
 def spread(result: Result, **selected: Any) -> float:
     """Standard deviation of the error over the runs."""
-    return float(np.std([row["error"] for row in result.where(**selected)]))
+    return float(np.std(_errors(result, **selected)))
 
 
 def judge_memory(result: Result) -> Verdict:

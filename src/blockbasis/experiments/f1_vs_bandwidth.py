@@ -11,12 +11,12 @@ from blockbasis.experiments import points
 from blockbasis.experiments.base import Experiment, Result, Row, Settings, Verdict
 from blockbasis.experiments.classification import best_bandwidth, draw_f1, f1_by_class, score_at
 
-#: Data sets: bandwidths from and to; points of a full run (None: all), of a quick one.
-_DATA: dict[str, tuple[float, float, int | None, int]] = {
-    "emg": (0.01, 4.0, 9500, 1900),
-    "ctg": (0.1, 16.0, None, 1200),
-    "otto": (0.125, 16.0, 8000, 1500),
-    "gesture": (0.03, 8.0, None, 1500),
+#: Data sets: bandwidths from and to; points of a full run (None: all), of a quick one; and what its classes differ in.
+_DATA: dict[str, tuple[float, float, int | None, int, str]] = {
+    "emg": (0.01, 4.0, 9500, 1900, "squared_radius"),
+    "ctg": (0.1, 16.0, None, 1200, "size"),
+    "otto": (0.125, 16.0, 8000, 1500, "size"),
+    "gesture": (0.03, 8.0, None, 1500, "squared_radius"),
 }
 _SHOWN = 5
 #: What the smallest class of each loses in the paper from its own best h to that of the cross-validation.
@@ -27,7 +27,7 @@ def _parts(quick: bool) -> list[Settings]:
     count = 6 if quick else 12
     return [
         {"data": name, "bandwidths": np.geomspace(low, high, count).tolist(), "n": few if quick else many}
-        for name, (low, high, many, few) in _DATA.items()
+        for name, (low, high, many, few, _) in _DATA.items()
     ]
 
 
@@ -44,36 +44,33 @@ def _draw(result: Result) -> Any:
     names = result.distinct("data")
     figure, axes = plotting.panels(len(names))
     for each, name in zip(axes, names, strict=True):
-        facts = {row["class"]: (row["size"], row["squared_radius"]) for row in result.where(data=name)}
-        chosen = _selected(facts)
-        labels = {c: f"$n_i$ = {facts[c][0]}, $r_i^2$ = {facts[c][1]:.2g}" for c in chosen}
+        ordered = _from_small_to_large(result, name)
+        steps = np.linspace(0, len(ordered) - 1, min(_SHOWN, len(ordered))).round().astype(int)
+        shown = [ordered[i] for i in steps]
+        labels = {row["class"]: f"$n_i$ = {row['size']}, $r_i^2$ = {row['squared_radius']:.2g}" for row in shown}
         draw_f1(each, result, labels, data=name)
         each.set_title(points.TITLES[name])
     return figure
 
 
-def _selected(facts: dict[int, tuple[int, float]]) -> list[int]:
-    """Classes from the smallest to the largest, at even steps where they are many."""
-    ordered = sorted(facts, key=lambda c: facts[c])
-    steps = np.linspace(0, len(ordered) - 1, min(_SHOWN, len(ordered))).round().astype(int)
-    return [ordered[i] for i in steps]
+def _from_small_to_large(result: Result, name: str) -> list[Row]:
+    """A row of each class, by what the classes of the data set differ in: points or radius."""
+    classes = {row["class"]: row for row in result.where(data=name)}
+    return sorted(classes.values(), key=lambda row: row[_DATA[name][-1]])
 
 
 def _judge(result: Result) -> Verdict:
     sentences, agree = [], 0
     names = result.distinct("data")
     for name in names:
-        rows = result.where(data=name)
-        chosen = best_bandwidth(rows, "cv_accuracy")
-        facts = {row["class"]: (row["size"], row["squared_radius"]) for row in rows}
-        smaller = [c for c in facts if best_bandwidth(result.where(data=name, **{"class": c}), "f1") < chosen]
-        smallest = min(facts, key=lambda c: facts[c])
-        own = result.where(data=name, **{"class": smallest})
-        best = best_bandwidth(own, "f1")
-        loss = 1 - score_at(own, chosen, "f1") / max(score_at(own, best, "f1"), 1e-12)
+        chosen = best_bandwidth(result.where(data=name), "cv_accuracy")
+        curves = [result.where(data=name, **{"class": row["class"]}) for row in _from_small_to_large(result, name)]
+        smaller = [rows for rows in curves if best_bandwidth(rows, "f1") < chosen]
+        best = best_bandwidth(curves[0], "f1")
+        loss = 1 - score_at(curves[0], chosen, "f1") / max(score_at(curves[0], best, "f1"), 1e-12)
         agree += best < chosen and loss > 0
         sentences.append(
-            f"{points.TITLES[name]}: h_CV = {chosen:.2g}; {len(smaller)} of {len(facts)} classes peak below it, the "
+            f"{points.TITLES[name]}: h_CV = {chosen:.2g}; {len(smaller)} of {len(curves)} classes peak below it, the "
             f"smallest at {best:.2g}, and it loses {loss:.0%} at h_CV (the paper: {_PAPER[name]:.0%})."
         )
     return Verdict(agree == len(names), " ".join(sentences))

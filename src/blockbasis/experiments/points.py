@@ -41,7 +41,7 @@ TITLES = {
 
 
 def load(name: str, n: int | None = None) -> tuple[FloatArray, FloatArray]:
-    """Points as the paper has them, and their labels or values; where they are more than ``n``, the same ``n`` always."""
+    """Points as the paper has them, and their labels or values; of more than ``n``, always the same ``n``."""
     X, y = _all(name)
     if n is None or n >= len(X):
         return X, y

@@ -79,8 +79,8 @@ def _draw(result: Result) -> Any:
         for place, name in enumerate(result.distinct("data")):
             rows = [row for row in result.where(data=name) if column in row]
             x = [row["inverse_square"] for row in rows]
-            look = plotting.style(place)
-            each.plot(x, [r[column] for r in rows], **{**look, "linestyle": "none"}, label=points.TITLES[name])
+            look = {**plotting.style(place), "linestyle": "none", "mfc": "none", "ms": 10 - 3 * place, "mew": 1.5}
+            each.plot(x, [r[column] for r in rows], **look, label=points.TITLES[name])
         for name in ("abalone", "pendigits-train"):
             table = _TABLES[name]
             values = [entry[_COLUMNS.index(column)] for entry in table.values()]

@@ -34,10 +34,8 @@ def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
     for rank in settings["ranks"]:
         for run, stream in enumerate(rng.spawn(settings["runs"])):
             # A single cluster is the low-rank structure: one basis of all rows.
-            A = bb.factorize(
-                X, kernel, n_clusters=settings["clusters"], rank=rank, algorithm="paper",
-                sampling=settings["sampling"], inner="exact", rng=stream,
-            )  # fmt: skip
+            choices = {"n_clusters": settings["clusters"], "rank": rank, "sampling": settings["sampling"]}
+            A = bb.factorize(X, kernel, algorithm="paper", inner="exact", rng=stream, **choices)
             error = relative_error(A, X, kernel).value
             rows.append({"rank": rank, "run": run, "stored": A.stored / len(X), "error": error})
     return rows

@@ -21,14 +21,12 @@ _TOL = 1e-3
 
 def _parts(quick: bool) -> list[Settings]:
     n, budgets, runs = (1000, [10, 20, 50], 2) if quick else (5000, [10, 20, 50, 100], 5)
-    return [
-        {"data": name, "h": h, "n": n, **choice}
-        for name, h in _BANDWIDTHS.items()
-        for choice in (
-            {"kind": _RANKS, "bandwidths": [h / 4, h / 2, h, 2 * h]},
-            *({"method": method, "budgets": budgets, "runs": runs} for method in METHODS),
-        )
-    ]
+    found: list[Settings] = []
+    for name, h in _BANDWIDTHS.items():
+        points_of = {"data": name, "h": h, "n": n}
+        found.append({**points_of, "kind": _RANKS, "bandwidths": [h / 4, h / 2, h, 2 * h]})
+        found += [{**points_of, "method": method, "budgets": budgets, "runs": runs} for method in METHODS]
+    return found
 
 
 def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
