@@ -146,9 +146,7 @@ def compare(
     memory: Annotated[list[int] | None, typer.Option(help="Floats per point; may be given several times.")] = None,
     method: Annotated[list[str] | None, typer.Option(help="Method; may be given several times. Default: all.")] = None,
     target: Annotated[str | None, typer.Option(help="Column that is not a coordinate, by name.")] = None,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Columns as they are, not to standard deviation 1.")
-    ] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Columns as they are, not to standard deviation 1.")] = False,
     points: Annotated[int, typer.Option(help="Most points to use; more are drawn at random.", min=2)] = 5000,
     runs: Annotated[int, typer.Option(help="Runs of each method.", min=1)] = 3,
     seed: Annotated[int, typer.Option(help="Seed.", min=0)] = 0,

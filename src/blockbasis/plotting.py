@@ -33,7 +33,7 @@ _METHODS = {
     "meka": (2, 8, 2),
     "clra": (1, 9, 2),
     "ifgt": (3, 10, 2),
-    "exact": (6, 6, 3),
+    "bbf-surrogate": (0, 9, 3),
 }
 _PANEL = (4.6, 3.5)  # inches
 _DOTS_PER_INCH = 150
