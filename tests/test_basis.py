@@ -201,6 +201,49 @@ def test_full_extension_is_exact(matrix, points, parts):
     np.testing.assert_allclose(extended @ K, K, atol=1e-6)  # in the directions that K has
 
 
+def row_error(matrix, cluster, basis, X_new):
+    """How far the rows of new points are from the combinations of the cluster's rows that the extension names."""
+    exact = matrix.kernel.block(X_new, matrix.rows)
+    u = matrix.kernel.block(X_new, basis.extension.points) @ basis.extension.coefficients
+    coordinates = basis.vectors.T @ matrix.block(cluster, slice(0, matrix.shape[0]))
+    return np.linalg.norm(u @ coordinates - exact) / np.linalg.norm(exact)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_cluster_kept_whole_extends_better_from_what_it_sees(points, parts, seed):
+    matrix = KernelMatrix(bb.Gaussian(2.0), points[parts.order])
+    rng = np.random.default_rng(seed)
+    others = energy_sampling(matrix, CLUSTER, parts, 150, rng).columns
+    alone, seeing = full_basis(matrix, CLUSTER), full_basis(matrix, CLUSTER, others)
+    np.testing.assert_array_equal(seeing.vectors, np.eye(60))
+    X_new = matrix.rows[CLUSTER] + 0.3 * rng.standard_normal((60, 3))
+    assert row_error(matrix, CLUSTER, seeing, X_new) < row_error(matrix, CLUSTER, alone, X_new)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_skeleton_has_more_points_than_a_small_cluster_has_rows(points, parts, seed):
+    matrix = KernelMatrix(bb.Gaussian(2.0), points[parts.order])
+    rng = np.random.default_rng(seed)
+    cluster = slice(40, 60)
+    basis = skeleton_basis(matrix, cluster, energy_sampling(matrix, cluster, parts, 150, rng), 18, rng)
+    assert len(basis.extension.points) == 45
+    extended = matrix.kernel.block(matrix.rows[cluster], basis.extension.points) @ basis.extension.coefficients
+    np.testing.assert_allclose(extended, basis.vectors, atol=1e-6)
+    assert row_error(matrix, cluster, basis, matrix.rows[cluster] + 0.1) < 0.01
+
+
+def test_a_skeleton_without_diagonal_sets_nothing_apart(points, parts):
+    matrix = KernelMatrix(bb.Gaussian(0.2), points[parts.order])
+    rng = np.random.default_rng(0)
+    skeleton = energy_sampling(matrix, CLUSTER, parts, 150, rng)
+    basis = skeleton_basis(matrix, CLUSTER, skeleton, 10, rng, diagonal=False)
+    np.testing.assert_array_equal(basis.diagonal, 0)
+    block = matrix.block(40 + basis.rows, 40 + basis.rows)
+    np.testing.assert_allclose(basis.core, basis.interpolation @ block @ basis.interpolation.T, atol=1e-12)
+    assert np.linalg.eigvalsh(basis.core).min() > -1e-12
+    assert skeleton_basis(matrix, CLUSTER, skeleton, 10, rng).diagonal.max() > 0.1
+
+
 def test_coefficients_never_amplify_rounding(parts, points):
     """Nearly dependent columns: coefficients stay below what square-root precision allows."""
     matrix = KernelMatrix(bb.Gaussian(100.0), points[parts.order])

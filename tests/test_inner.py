@@ -139,6 +139,22 @@ def test_negative_eigenvalues_are_removed_and_nothing_else():
     assert nearest.stored == C.stored
 
 
+def test_negative_eigenvalues_within_the_rounding_of_float32_stay():
+    C, dense = symmetric_case(PAIRS)
+    lift = -np.linalg.eigvalsh(dense).min()
+    almost = InnerMatrix(
+        OFFSETS,
+        OFFSETS,
+        C.kept,
+        tuple(
+            np.concatenate((p[:, : len(p)] + (lift - 1e-8) * np.eye(len(p)), p[:, len(p) :]), axis=1) for p in C.panels
+        ),
+        True,
+    )
+    assert nearest_semidefinite(almost, np.float32) is almost
+    assert nearest_semidefinite(almost) is not almost
+
+
 def test_semidefinite_matrix_may_be_singular():
     v = np.arange(1.0, 13.0)
     panels = tuple(np.outer(v[OFFSETS[i] : OFFSETS[i + 1]], v[OFFSETS[i] :]) for i in range(5))

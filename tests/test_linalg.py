@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import linalg
 
-from blockbasis._linalg import leading_eigenpairs, negative_eigenpairs, nystrom_factor
+from blockbasis._linalg import eigenpairs, leading_eigenpairs, negative_eigenpairs, nystrom_factor
 
 
 def symmetric(seed, n=40):
@@ -12,22 +12,34 @@ def symmetric(seed, n=40):
     return M + M.T
 
 
-@pytest.fixture(params=["part", "whole"])
+@pytest.fixture(params=[(), ("evr",), ("evd",), ("evd", "evr")], ids=str)
 def driver(request, monkeypatch):
-    """Both ways: the driver for a part, and the one for the whole after the first has given up."""
-    if request.param == "whole":
+    """LAPACK as it is, and with some of its drivers giving up, as they do on matrices with many equal eigenvalues."""
+    eigh = linalg.eigh
 
-        def give_up(*arguments, **options):
+    def sometimes(*arguments, driver, **options):
+        if driver in request.param:
             raise linalg.LinAlgError("internal error")
+        return eigh(*arguments, driver=driver, **options)
 
-        monkeypatch.setattr(linalg, "eigh", give_up)
+    monkeypatch.setattr(linalg, "eigh", sometimes)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_leading_eigenpairs(driver, seed):
     M = symmetric(seed)
-    values, vectors = leading_eigenpairs(M, 7)
-    np.testing.assert_allclose(values, np.linalg.eigvalsh(M)[::-1][:7], atol=1e-12)
+    for count in (1, 5, 7, 40):
+        values, vectors = leading_eigenpairs(M, count)
+        assert vectors.shape == (40, count)
+        np.testing.assert_allclose(values, np.linalg.eigvalsh(M)[::-1][:count], atol=1e-12)
+        np.testing.assert_allclose(M @ vectors, vectors * values, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_all_eigenpairs(driver, seed):
+    M = symmetric(seed)
+    values, vectors = eigenpairs(M)
+    np.testing.assert_allclose(values, np.linalg.eigvalsh(M), atol=1e-12)
     np.testing.assert_allclose(M @ vectors, vectors * values, atol=1e-12)
 
 

@@ -1,7 +1,7 @@
 """Parts of symmetric eigendecompositions, definiteness, and the factor that some columns determine.
 
-LAPACK's driver for a part of the spectrum is the faster one only for a small part, and gives up on some matrices with
-many equal eigenvalues; the driver for the whole does not, and is then asked instead.
+LAPACK's driver for a part of the spectrum is the faster one only for a small part. Every driver but the slowest gives
+up on some matrices with many equal eigenvalues, each on others: the next is then asked instead.
 """
 
 from __future__ import annotations
@@ -13,6 +13,17 @@ from blockbasis._typing import FloatArray
 
 #: A part of the eigenpairs costs more than all of them above this share.
 _SMALL_PART = 0.15
+_FAST_DRIVERS = ("evd", "evr")
+
+
+def eigenpairs(M: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """All eigenvalues of a symmetric matrix, ascending, and their vectors."""
+    for driver in _FAST_DRIVERS:
+        try:
+            return linalg.eigh(M, driver=driver, check_finite=False)  # type: ignore[no-any-return]
+        except linalg.LinAlgError:
+            continue
+    return linalg.eigh(M, driver="ev", check_finite=False)  # type: ignore[no-any-return]
 
 
 def leading_eigenpairs(M: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
@@ -25,13 +36,13 @@ def leading_eigenpairs(M: FloatArray, count: int) -> tuple[FloatArray, FloatArra
             return values[::-1], vectors[:, ::-1]
         except linalg.LinAlgError:
             pass
-    values, vectors = np.linalg.eigh(M)
+    values, vectors = eigenpairs(M)
     return values[: -count - 1 : -1], vectors[:, : -count - 1 : -1]
 
 
 def negative_eigenpairs(M: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The eigenvalues below zero of a symmetric matrix, ascending, and their vectors."""
-    values, vectors = np.linalg.eigh(M)
+    values, vectors = eigenpairs(M)
     count = int(np.count_nonzero(values < 0))
     return values[:count], vectors[:, :count]
 
@@ -40,12 +51,12 @@ def negative_eigenpairs(M: FloatArray) -> tuple[FloatArray, FloatArray]:
 DEFINITE = 1e-12
 
 
-def semidefinite_part(M: FloatArray) -> FloatArray:
-    """A symmetric matrix without its negative eigenvalues; itself when it has none.
+def semidefinite_part(M: FloatArray, rounding: float = DEFINITE) -> FloatArray:
+    """A symmetric matrix without its negative eigenvalues; itself when it has none beyond ``rounding``.
 
     A Cholesky factorization tells, and only where it fails are the negative eigenpairs computed.
     """
-    shift = DEFINITE * float(np.abs(np.diagonal(M)).max(initial=0.0))
+    shift = rounding * float(np.abs(np.diagonal(M)).max(initial=0.0))
     try:
         linalg.cholesky(M + shift * np.eye(M.shape[0]), lower=True, overwrite_a=True, check_finite=False)
         return M

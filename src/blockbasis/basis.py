@@ -32,6 +32,7 @@ from blockbasis.sampling import Skeleton, important_columns
 
 #: Rows per unit of rank that determine coordinates: in the inner matrix, and while the diagonal settles.
 INNER_ROWS_PER_RANK = 8
+_SURROGATE_ROWS_PER_RANK = 4
 _SETTLING_ROWS_PER_RANK = 4
 #: Directions with singular values below so many roundings of the largest are not kept.
 _NEGLIGIBLE = 10
@@ -40,7 +41,7 @@ DIAGONAL_ROUNDS = 3
 
 #: Points per unit of rank that a basis is extended from: fitted afterwards, or spanning it.
 _EXTENSION_POINTS_PER_RANK = 2.0
-_SKELETON_POINTS_PER_RANK = 2.5
+SKELETON_POINTS_PER_RANK = 2.5
 _SKELETON_ROWS_PER_POINT = 2
 _PIVOT_OVERSAMPLING = 8
 #: Singular values below this share of the largest are left out of an extension: they would amplify rounding. Columns
@@ -160,15 +161,24 @@ class BlockDiagonal:
 # --- bases -----------------------------------------------------------------------------------------------------------
 
 
-def full_basis(matrix: KernelMatrix, cluster: slice) -> ClusterBasis:
-    """The identity: a cluster with no more points than its rank is kept as it is."""
+def full_basis(matrix: KernelMatrix, cluster: slice, others: IntArray | None = None) -> ClusterBasis:
+    """The identity: a cluster with no more points than its rank is kept as it is.
+
+    It is extended from its own points and from ``others``, columns that it sees: then u(x) comes near the combination
+    of its rows that is nearest to the row of x. Its own few points alone say little of what stands around them.
+    """
     size = cluster.stop - cluster.start
     identity = np.eye(size, dtype=matrix.dtype)
     every = np.arange(size)
     if not matrix.symmetric:
         return ClusterBasis(identity, every, np.eye(size), np.empty((0, 0)), np.zeros(size), None)
     block = matrix.block(cluster, cluster)
-    extension = _fit_extension(matrix.rows[cluster].copy(), block, identity)
+    points = np.arange(cluster.start, cluster.stop)
+    if others is None or matrix.shape[0] == size:
+        extension = _own_extension(matrix.rows[points], block)
+    else:
+        points = np.union1d(points, others)
+        extension = _fit_extension(matrix.rows[points], matrix.block(cluster, points), identity)
     return ClusterBasis(identity, every, np.eye(size), _symmetric(block), np.zeros(size), extension)
 
 
@@ -265,20 +275,23 @@ def skeleton_basis(
     rank: int,
     rng: np.random.Generator,
     keep: Keep | None = None,
-    rounds: int = DIAGONAL_ROUNDS,
+    *,
+    diagonal: bool = True,
 ) -> ClusterBasis:
     """Orthonormal combinations of a few kernel columns, so that the extension to new points is exact.
 
     The paper's modified BBF (section 4.2.3, discussion), orthonormalised: points are chosen by pivoted QR of sampled
     rows, their columns spanned by an orthonormal Q, and Q rotated to the directions of most energy in the sampled
-    columns. Only the chosen points' columns are evaluated on the whole cluster.
+    columns. Only the chosen points' columns are evaluated on the whole cluster. Without ``diagonal`` nothing is set
+    apart, and half of the rows determine coordinates.
     """
     height = cluster.stop - cluster.start
-    n_points = min(int(_SKELETON_POINTS_PER_RANK * rank), height)
+    n_points = min(int(SKELETON_POINTS_PER_RANK * rank), len(skeleton.columns))
     drawn = np.sort(rng.choice(height, min(_SKELETON_ROWS_PER_POINT * n_points, height), replace=False))
     scales = skeleton.scales.astype(matrix.dtype)
     seen = matrix.block(cluster.start + drawn, skeleton.columns) * scales
-    points = skeleton.columns[_sketched_pivots(seen, n_points, rng)]
+    pivots = _sketched_pivots(seen, n_points, rng)
+    points = skeleton.columns[_with_uniform(pivots, n_points, seen.shape[1], rng)]
     block = matrix.block(cluster, points)
     Q, extension = _orthonormal_extension(matrix.columns[points], block)
 
@@ -286,15 +299,30 @@ def skeleton_basis(
     if pivots.size:
         seen = np.concatenate((seen, matrix.block(cluster.start + pivots, skeleton.columns) * scales))
     norm = energy_of(seen[: len(drawn)]) * height / len(drawn)
-    rotation, diagonal, energies = _settled_rotation(
+    rounds = DIAGONAL_ROUNDS if diagonal else 0
+    rotation, part, energies = _settled_rotation(
         matrix, cluster, Q, np.concatenate((drawn, pivots)), seen, skeleton, rank, rng, rounds
     )
-    taken_out = float(diagonal @ (2 * matrix.diagonal(cluster) - diagonal))
+    taken_out = float(part @ (2 * matrix.diagonal(cluster) - part))
     spectrum = Spectrum(energies, max(norm - taken_out - float(energies.sum()), 0.0), 0.0, norm)
     rank = min(rank if keep is None else min(rank, keep(spectrum)), Q.shape[1])
     rotation = rotation[:, :rank].astype(Q.dtype)
     extension = Extension(extension.points, extension.coefficients @ rotation)
-    return replace(_with_rows(matrix, cluster, Q @ rotation, diagonal, lambda rows: extension, rng), spectrum=spectrum)
+    U = Q @ rotation
+    if diagonal:
+        basis = _with_rows(matrix, cluster, U, part, lambda rows: extension, rng)
+    else:
+        rows = determining_rows(U, _SURROGATE_ROWS_PER_RANK * rank, rng)
+        interpolation, at = interpolate(U, rows), cluster.start + rows
+        core = interpolation @ _symmetric(matrix.block(at, at)) @ interpolation.T
+        basis = ClusterBasis(U, rows, interpolation, _symmetric(core), part, extension)
+    return replace(basis, spectrum=spectrum)
+
+
+def _with_uniform(pivots: IntArray, count: int, total: int, rng: np.random.Generator) -> IntArray:
+    """Pivots, and others up to ``count``: only as many points as a cluster has rows would interpolate wildly."""
+    others = np.setdiff1d(np.arange(total), pivots, assume_unique=True)
+    return np.sort(np.concatenate((pivots, rng.choice(others, count - len(pivots), replace=False))))
 
 
 def _settled_rotation(
@@ -430,6 +458,14 @@ def _sampled_extension(
     return _fit_extension(matrix.columns[columns.points[chosen]], block, U.astype(matrix.dtype, copy=False))
 
 
+def _own_extension(points: FloatArray, block: FloatArray) -> Extension:
+    """Extension of the identity from the cluster's own points: the pseudo-inverse of its block, cut like all others."""
+    values, vectors = np.linalg.eigh(_symmetric(block))
+    kept = values > max(_AMPLIFIED[block.dtype] * values[-1], _VANISHED)
+    inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
+    return Extension(points, inverse.astype(block.dtype))
+
+
 def _fit_extension(points: FloatArray, block: FloatArray, U: FloatArray) -> Extension:
     Q, extension = _orthonormal_extension(points, block)
     return Extension(points, extension.coefficients @ (Q.T @ U))
@@ -438,7 +474,7 @@ def _fit_extension(points: FloatArray, block: FloatArray, U: FloatArray) -> Exte
 def _orthonormal_extension(points: FloatArray, block: FloatArray) -> tuple[FloatArray, Extension]:
     """Orthonormal Q = block @ coefficients, without the directions in which rounding would be amplified."""
     Q, R = np.linalg.qr(block.astype(np.float64))
-    left, s, right = np.linalg.svd(R)
+    left, s, right = np.linalg.svd(R, full_matrices=False)
     kept = max(1, int(np.count_nonzero(s > _AMPLIFIED[block.dtype] * s[0])))
     inverse = 1 / s[:kept] if s[0] > _VANISHED else np.zeros(kept)
     coefficients = (right[:kept].T * inverse).astype(block.dtype)

@@ -22,7 +22,7 @@ from blockbasis.matrix import KernelMatrix
 from blockbasis.operator import BlockBasis
 from blockbasis.partition import Partition
 from blockbasis.ranks import Market, worthwhile
-from blockbasis.sampling import ENERGY_COLUMNS_PER_RANK, attentive_sampling
+from blockbasis.sampling import attentive_sampling
 from blockbasis.tuning import Goal, Plan, with_reserve
 from blockbasis.verification import (
     CheckRows,
@@ -209,7 +209,8 @@ def _draft(
         known = Known(before.computed, np.array([i not in fresh for i in range(partition.n_clusters)]))
     computed, cut = make_inner(matrix, partition, bases, method, rng, n_jobs, known)
     # Made definite before the check, so that what is checked is what is returned.
-    inner = nearest_semidefinite(computed) if cut is None or cut.dropped == 0 else computed
+    mend = not method.definite and (cut is None or cut.dropped == 0)
+    inner = nearest_semidefinite(computed, matrix.dtype) if mend else computed
     return _Draft(bases, computed, inner, cut)
 
 
@@ -258,7 +259,7 @@ def _priced_basis(
 
     rank = min(guess, size)
     while True:
-        n_columns = ENERGY_COLUMNS_PER_RANK * rank
+        n_columns = method.columns_per_rank * rank
         skeleton = attentive_sampling(matrix, cluster, partition, n_columns, rng)
         basis = basis_of(matrix, cluster, skeleton, rank, method, rng, keep)
         assert basis.spectrum is not None

@@ -13,6 +13,7 @@ from blockbasis._typing import FloatArray, IntArray
 from blockbasis.accuracy import ErrorEstimate
 from blockbasis.basis import (
     DIAGONAL_ROUNDS,
+    SKELETON_POINTS_PER_RANK,
     BlockDiagonal,
     ClusterBasis,
     Keep,
@@ -48,6 +49,24 @@ class Method:
         """How the blocks of the inner matrix are computed."""
         return "pairwise" if self.paper and self.inner == "sampled" else self.inner
 
+    @property
+    def surrogate(self) -> bool:
+        """Whether the result stands for a kernel of its own, extended to new points, and not for entries of K.
+
+        Fewer columns and half of the rows then do, and K's diagonal is not set apart.
+        """
+        return self.basis == "skeleton" and not self.diagonal
+
+    @property
+    def definite(self) -> bool:
+        """Whether C = P K(I, I) Pᵀ is positive semi-definite by construction."""
+        return self.surrogate and self.inner == "sampled"
+
+    @property
+    def columns_per_rank(self) -> int:
+        """Columns that energy sampling draws."""
+        return sample.ENERGY_COLUMNS_PER_RANK * (3 if self.surrogate else 4) // 4
+
     def seen(self, matrix: KernelMatrix) -> KernelMatrix:
         """The matrix as columns are sampled from it: Algorithm 1 tells directions apart down to rounding."""
         return matrix.double if self.paper else matrix
@@ -69,8 +88,8 @@ def make_bases(
     def one(i: int) -> ClusterBasis:
         cluster, rank = partition.cluster(i), int(ranks[i])
         if rank >= cluster.stop - cluster.start:
-            return full_basis(matrix, cluster)
-        skeleton = _skeleton(method.seen(matrix), cluster, columns, rank, method.sampling, pool, streams[i])
+            return full_basis(matrix, cluster, _others(matrix, cluster, columns, rank, method, streams[i]))
+        skeleton = _skeleton(method.seen(matrix), cluster, columns, rank, method, pool, streams[i])
         return basis_of(matrix, cluster, skeleton, rank, method, streams[i])
 
     return map_threads(one, [(i,) for i in range(partition.n_clusters)], n_jobs, "bases")
@@ -89,10 +108,19 @@ def basis_of(
     if method.paper:
         return paper_basis(matrix, cluster, skeleton, rank, rng)
     if method.basis == "skeleton":
-        return skeleton_basis(matrix, cluster, skeleton, rank, rng, keep, DIAGONAL_ROUNDS if method.diagonal else 0)
+        return skeleton_basis(matrix, cluster, skeleton, rank, rng, keep, diagonal=method.diagonal)
     # Without D the exact row-submatrix, or the exact diagonal block, is what was asked for.
     settle = method.diagonal or method.sampling not in ("exact", "diagonal-block")
     return sampled_basis(matrix, cluster, skeleton, rank, rng, keep, DIAGONAL_ROUNDS if settle else 0)
+
+
+def _others(
+    matrix: KernelMatrix, cluster: slice, columns: Partition, rank: int, method: Method, rng: np.random.Generator
+) -> IntArray | None:
+    """Columns from which a cluster that is kept whole is extended, where extension is what the basis is for."""
+    if method.basis != "skeleton":
+        return None
+    return sample.energy_sampling(matrix, cluster, columns, int(SKELETON_POINTS_PER_RANK * rank), rng).columns
 
 
 def _pool(matrix: KernelMatrix, columns: Partition, ranks: IntArray, rng: np.random.Generator, n_jobs: int) -> IntArray:
@@ -107,12 +135,13 @@ def _skeleton(
     cluster: slice,
     columns: Partition,
     rank: int,
-    sampling: str,
+    method: Method,
     pool: IntArray | None,
     rng: np.random.Generator,
 ) -> sample.Skeleton:
+    sampling = method.sampling
     if sampling == "energy":
-        return sample.energy_sampling(matrix, cluster, columns, sample.ENERGY_COLUMNS_PER_RANK * rank, rng)
+        return sample.energy_sampling(matrix, cluster, columns, method.columns_per_rank * rank, rng)
     if sampling == "uniform":
         return sample.uniform_sampling(matrix, sample.PLAIN_COLUMNS_PER_RANK * rank, rng)
     if sampling == "leverage":
@@ -159,8 +188,8 @@ def assemble(
     error_estimate: ErrorEstimate | None = None,
 ) -> BlockBasis:
     """The operator from its parts; C is kept positive semi-definite unless blocks were cut off."""
-    if not method.paper and (cut is None or cut.dropped == 0):
-        inner = nearest_semidefinite(inner)
+    if not method.paper and not method.definite and (cut is None or cut.dropped == 0):
+        inner = nearest_semidefinite(inner, matrix.dtype)
     U = BlockDiagonal.of(partition, bases, matrix.dtype)
     part = _diagonal_part(matrix, U, inner) if method.diagonal else None
     return BlockBasis(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +19,13 @@ from blockbasis.verification import n_check_rows
 _EXTENSION_POINTS = 2
 #: Copies of the inner matrix alive at once while its definiteness is ensured.
 _INNER_COPIES = 5
-#: Size of the block and of the product that rates are measured on.
+#: Size of the block and of the product that rates are measured on, and how often.
 _SAMPLE = 384
-#: Factorizations run at such a part of the speed of products.
-_FACTORIZATION_PACE = 0.3
+_TRIALS = 3
+#: Products that the eigendecomposition of C is worth, in cubes of its size; where C is found definite it takes less.
+_DECOMPOSITION = 2.5
+#: How often the error of a choice of ranks is measured while the smallest are searched.
+_MEASUREMENTS = 18
 #: So few floats are not worth a warning.
 _TRIFLE = 10**5
 
@@ -83,15 +88,18 @@ class Rates:
 
 
 def measure_rates(matrix: KernelMatrix) -> Rates:
-    """One block and one product, timed."""
+    """Blocks and products, timed; the best of several, since other work may come between."""
     some = slice(0, min(_SAMPLE, matrix.shape[0]))
-    start = time.perf_counter()
-    matrix.block(some, some)
-    evaluated = time.perf_counter()
     square = np.ones((_SAMPLE, _SAMPLE), dtype=matrix.dtype)
-    square @ square
-    end = time.perf_counter()
-    return Rates((evaluated - start) / some.stop**2, (end - evaluated) / _SAMPLE**3)
+    entry = min(_timed(lambda: matrix.block(some, some)) for _ in range(_TRIALS))
+    product = min(_timed(lambda: square @ square) for _ in range(_TRIALS))
+    return Rates(entry / some.stop**2, product / _SAMPLE**3)
+
+
+def _timed(function: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
 
 
 def building_seconds(sizes: IntArray, ranks: IntArray, rates: Rates, for_bases: FloatArray, threads: int) -> float:
@@ -101,4 +109,5 @@ def building_seconds(sizes: IntArray, ranks: IntArray, rates: Rates, for_bases: 
     inner = float(ranks @ rows) * int(rows.sum()) / 2 + total * float(ranks @ rows) / 2
     checks = n_check_rows(n) * float(sizes @ ranks)
     parallel = float(for_bases.sum()) + rates.entry * entries + rates.product * (inner + checks)
-    return parallel / threads + rates.product / _FACTORIZATION_PACE * total**3 / 3
+    measured = _MEASUREMENTS * checks / n * total
+    return parallel / threads + rates.product * (measured + _DECOMPOSITION * total**3)

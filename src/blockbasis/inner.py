@@ -13,13 +13,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from blockbasis._linalg import semidefinite_part
+from blockbasis._linalg import DEFINITE, semidefinite_part
 from blockbasis._parallel import map_threads
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.basis import ClusterBasis, interpolate
 from blockbasis.kernels import RadialKernel
 from blockbasis.matrix import KernelMatrix, tiles
 from blockbasis.partition import Partition
+
+#: Negative eigenvalues of so many roundings of the largest entry on the diagonal come from the precision of the work.
+_ROUNDINGS = 10
 
 
 @dataclass(frozen=True)
@@ -401,10 +404,14 @@ def _drop_small(
 # --- definiteness ----------------------------------------------------------------------------------------------------
 
 
-def nearest_semidefinite(inner: InnerMatrix) -> InnerMatrix:
-    """The inner matrix without its negative eigenvalues; itself when it has none."""
+def nearest_semidefinite(inner: InnerMatrix, dtype: npt.DTypeLike = np.float64) -> InnerMatrix:
+    """The inner matrix without its negative eigenvalues; itself when it has none beyond the rounding of ``dtype``.
+
+    Kernel entries in float32 leave such eigenvalues, storage in float32 brings them back: they are not worth an
+    eigendecomposition.
+    """
     dense = inner.todense()
-    definite = semidefinite_part(dense)
+    definite = semidefinite_part(dense, max(DEFINITE, _ROUNDINGS * float(np.finfo(dtype).eps)))
     if definite is dense:
         return inner
     panels = tuple(

@@ -86,7 +86,7 @@ class Partition:
 
     def assign(self, X: FloatArray) -> IntArray:
         """The cluster whose centre is nearest to each row of ``X``."""
-        return _nearest(X, self.centers)
+        return nearest(X, self.centers)
 
     def regroup(self, X: FloatArray) -> Partition:
         """Other points, grouped under the same centres; a cluster may then be empty."""
@@ -161,7 +161,7 @@ def kmeans(X: FloatArray, n_clusters: int, rng: np.random.Generator) -> Partitio
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters
         model.fit(seen)
-    labels = model.labels_ if seen is X else _nearest(X, model.cluster_centers_)
+    labels = model.labels_ if seen is X else nearest(X, model.cluster_centers_)
     return from_labels(X, labels)
 
 
@@ -209,7 +209,7 @@ def _group(X: FloatArray, labels: IntArray, centers: FloatArray) -> Partition:
     return Partition(order, starts, centers, radii)
 
 
-def _nearest(X: FloatArray, centers: FloatArray) -> IntArray:
+def nearest(X: FloatArray, centers: FloatArray) -> IntArray:
     """The nearest centre of each point; both centred first, since distances far from the origin cancel."""
     middle = centers.mean(axis=0)
     return np.asarray(pairwise_distances_argmin(X - middle, centers - middle), dtype=np.intp)

@@ -12,7 +12,7 @@ import json
 import os
 import zipfile
 from dataclasses import asdict, fields
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -31,18 +31,40 @@ _META = "meta.json"
 
 
 class StorageError(ValueError):
-    """A file that cannot be read as a factorization."""
+    """A file that cannot be read as a factorization or an estimator."""
 
 
-def save(A: BlockBasis | CrossBlockBasis, path: str | os.PathLike[str]) -> None:
-    """Write a factorization to one file.
+class Storable(Protocol):
+    """What `save` takes besides factorizations: a class marked with `storable`."""
+
+    def describe(self) -> tuple[dict[str, Any], dict[str, FloatArray]]:
+        """JSON-ready metadata and named arrays, from which `restored` makes an equal object."""
+
+    @classmethod
+    def restored(cls, meta: dict[str, Any], arrays: dict[str, FloatArray], kernel: Any) -> Any:
+        """The object again; ``kernel`` is a user's own function, given to `load`."""
+
+
+S = TypeVar("S", bound=Storable)
+
+_STORABLE: dict[str, type[Storable]] = {}
+
+
+def storable(cls: type[S]) -> type[S]:
+    """Class decorator: `save` and `load` know the class by its name."""
+    _STORABLE[cls.__name__] = cls
+    return cls
+
+
+def save(A: Any, path: str | os.PathLike[str]) -> None:
+    """Write a factorization or a fitted estimator to one file.
 
     The file appears at ``path`` in one step: a crash leaves whatever was there before. A kernel that is a user's own
     function is not written; `load` takes it again.
 
     Parameters
     ----------
-    A : BlockBasis or CrossBlockBasis
+    A : BlockBasis, CrossBlockBasis, or a fitted estimator of the package
     path : str or path-like
 
     Examples
@@ -59,9 +81,10 @@ def save(A: BlockBasis | CrossBlockBasis, path: str | os.PathLike[str]) -> None:
     >>> bool((A.todense() == B.todense()).all())
     True
     """
-    if not isinstance(A, (BlockBasis, CrossBlockBasis)):
+    if not isinstance(A, (BlockBasis, CrossBlockBasis)) and _STORABLE.get(type(A).__name__) is not type(A):
         raise TypeError(
-            f"The 'A' parameter of save must be a BlockBasis or a CrossBlockBasis. Got {type(A).__name__} instead."
+            "The 'A' parameter of save must be a BlockBasis, a CrossBlockBasis or an estimator of the package. "
+            f"Got {type(A).__name__} instead."
         )
     meta, arrays = _describe(A)
     meta["digest"] = _digest(meta, arrays)
@@ -69,25 +92,25 @@ def save(A: BlockBasis | CrossBlockBasis, path: str | os.PathLike[str]) -> None:
         _write_archive(stream, meta, arrays)
 
 
-def load(path: str | os.PathLike[str], *, kernel: Any = None) -> BlockBasis | CrossBlockBasis:
-    """Read a factorization that `save` wrote.
+def load(path: str | os.PathLike[str], *, kernel: Any = None) -> Any:
+    """Read a factorization or an estimator that `save` wrote.
 
     Parameters
     ----------
     path : str or path-like
     kernel : Kernel or callable, default=None
-        The user's own function, when the factorization was made with one and is to be extended; refused for a file
-        that needs none.
+        The user's own function: when a factorization was made with one and is to be extended, and always for an
+        estimator that was. Refused for a file that needs none.
 
     Returns
     -------
-    BlockBasis or CrossBlockBasis
+    BlockBasis, CrossBlockBasis or estimator
         As it was saved.
 
     Raises
     ------
     StorageError
-        When the file is not a factorization, is truncated or altered, or comes from a newer version.
+        When the file holds none of these, is truncated or altered, or comes from a newer version.
 
     Examples
     --------
@@ -153,32 +176,35 @@ def _digest(meta: dict[str, Any], arrays: dict[str, FloatArray]) -> str:
 # --- what a factorization is made of ---------------------------------------------------------------------------------
 
 
-def _describe(A: BlockBasis | CrossBlockBasis) -> tuple[dict[str, Any], dict[str, FloatArray]]:
-    meta, arrays = _describe_symmetric(A) if isinstance(A, BlockBasis) else _describe_cross(A)
+def _describe(A: Any) -> tuple[dict[str, Any], dict[str, FloatArray]]:
+    if isinstance(A, BlockBasis):
+        meta, arrays = describe_symmetric(A)
+    else:
+        meta, arrays = _describe_cross(A) if isinstance(A, CrossBlockBasis) else A.describe()
     common = {"format": FORMAT, "version": VERSION, "kind": type(A).__name__, "arrays": list(arrays)}
     return {**common, **meta}, arrays
 
 
-def _restore(meta: dict[str, Any], arrays: dict[str, FloatArray], kernel: Any) -> BlockBasis | CrossBlockBasis:
+def _restore(meta: dict[str, Any], arrays: dict[str, FloatArray], kernel: Any) -> Any:
     if meta["kind"] == BlockBasis.__name__:
-        return _restore_symmetric(meta, arrays, kernel)
+        return restore_symmetric(meta, arrays, kernel)
+    if meta["kind"] in _STORABLE:
+        return _STORABLE[meta["kind"]].restored(meta, arrays, kernel)
     if kernel is not None:
-        raise ValueError(_useless_kernel("a CrossBlockBasis, which evaluates no kernel", kernel))
+        raise ValueError(useless_kernel("a CrossBlockBasis, which evaluates no kernel", kernel))
     return _restore_cross(meta, arrays)
 
 
-def _describe_symmetric(A: BlockBasis) -> tuple[dict[str, Any], dict[str, FloatArray]]:
+def describe_symmetric(A: BlockBasis) -> tuple[dict[str, Any], dict[str, FloatArray]]:
+    """Metadata and arrays of a factorization."""
     arrays = {**_basis_arrays(A.basis), **_inner_arrays(A.inner)}
     for i, extension in enumerate(A.extensions):
         arrays[f"extension.points.{i}"] = extension.points
         arrays[f"extension.coefficients.{i}"] = extension.coefficients
     if A.diagonal_part is not None:
         arrays["diagonal"] = A.diagonal_part
-    kernel = None
-    if isinstance(A.kernel, RadialKernel) and RADIAL_KERNELS.get(type(A.kernel).__name__) is type(A.kernel):
-        kernel = {"name": type(A.kernel).__name__, "parameters": kernel_parameters(A.kernel)}
     meta = {
-        "kernel": kernel,
+        "kernel": describe_kernel(A.kernel),
         "entries": asdict(A.entries),
         "cutoff": None if A.cutoff is None else asdict(A.cutoff),
         "error_estimate": None if A.error_estimate is None else asdict(A.error_estimate),
@@ -186,10 +212,11 @@ def _describe_symmetric(A: BlockBasis) -> tuple[dict[str, Any], dict[str, FloatA
     return meta, arrays
 
 
-def _restore_symmetric(meta: dict[str, Any], arrays: dict[str, FloatArray], kernel: Any) -> BlockBasis:
+def restore_symmetric(meta: dict[str, Any], arrays: dict[str, FloatArray], kernel: Any) -> BlockBasis:
+    """The factorization again; ``kernel`` is a user's own function, or None."""
     basis = _restore_basis(arrays)
     return BlockBasis(
-        kernel=_restore_kernel(meta["kernel"], kernel),
+        kernel=restore_kernel(meta["kernel"], kernel),
         basis=basis,
         inner=_restore_inner(arrays, len(basis.blocks), symmetric=True),
         diagonal_part=arrays.get("diagonal"),
@@ -248,17 +275,26 @@ def _restore_inner(arrays: dict[str, FloatArray], n_rows: int, *, symmetric: boo
     )
 
 
-def _restore_kernel(saved: dict[str, Any] | None, given: Any) -> Kernel | None:
+def describe_kernel(kernel: Any) -> dict[str, Any] | None:
+    """Class and numbers of one of the package's kernels; None for any other."""
+    if isinstance(kernel, RadialKernel) and RADIAL_KERNELS.get(type(kernel).__name__) is type(kernel):
+        return {"name": type(kernel).__name__, "parameters": kernel_parameters(kernel)}
+    return None
+
+
+def restore_kernel(saved: dict[str, Any] | None, given: Any) -> Kernel | None:
+    """The kernel that was saved, or the one given where none was."""
     if saved is None:
         return None if given is None else as_kernel(given, caller="load")
     kernel = RADIAL_KERNELS[saved["name"]](**saved["parameters"])
     if given is not None:
-        raise ValueError(_useless_kernel(f"a factorization with its kernel, {kernel}", given))
+        raise ValueError(useless_kernel(f"a factorization with its kernel, {kernel}", given))
     return kernel
 
 
-def _useless_kernel(holds: str, given: Any) -> str:
+def useless_kernel(holds: str, given: Any) -> str:
+    """Complaint about a kernel that a file does not need."""
     return (
-        "The 'kernel' parameter of load must be left out, except for a factorization of a user's own function: this "
+        "The 'kernel' parameter of load must be left out, except for what was made with a user's own function: this "
         f"file holds {holds}. Got {given!r} instead."
     )

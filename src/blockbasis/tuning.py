@@ -27,9 +27,11 @@ from blockbasis.sampling import attentive_sampling
 
 #: The pilot looks at clusters that hold this many points, and draws fewer columns for them; once more at more points
 #: when the number of clusters is known, since a few clusters may hold most of the error, unless it has seen most.
-_PILOT_POINTS = 2_000
+_PILOT_POINTS = 5_000
 _LAST_PILOT_POINTS = 8_000
 _SEEN_ENOUGH = 0.45
+#: Ranks that will be built below this part of those looked at want a look of their own.
+_MUCH_HIGHER = 0.75
 #: Ranks follow the size of the clusters by about this power.
 _RANK_POWER = 0.7
 _PILOT_COLUMNS_PER_RANK = 20
@@ -40,7 +42,7 @@ _GLANCE_RANK = 32
 _OVERBUILD = 1.25
 _OVERBUILD_MORE = 4
 #: A basis takes so many times its pilot: twice the columns, and their extension.
-_BASIS_PER_PILOT = 1.5
+_BASIS_PER_PILOT = 2.0
 #: When compression does not pay, the tolerance is named that a quarter of the dense matrix would hold.
 _WORTHWHILE = 4
 
@@ -236,7 +238,7 @@ def make_plan(
     _check_budget(job, best.partition)
     if best.market.sizes.sum() < _SEEN_ENOUGH * best.partition.n_points:
         best = _pilot(job, best.partition, _next_rank(best), _LAST_PILOT_POINTS, rng)
-    return _plan_of(job, best)
+    return _plan_of(job, _refined(job, best, rng) if job.method.diagonal else best)
 
 
 def default_clusters(n: int) -> int:
@@ -306,6 +308,7 @@ class _Pilot:
 
     partition: Partition
     chosen: IntArray
+    highest: IntArray
     market: Market
     ranks: IntArray
     price: float
@@ -322,11 +325,29 @@ class _Pilot:
 
 def _pilot(job: Job, partition: Partition, rank: int, points: int, rng: np.random.Generator) -> _Pilot:
     """Spectra of some clusters, at ranks raised until the goal is in sight, or plainly out of it."""
-    matrix = job.matrix(partition)
     chosen, weights = _some_clusters(partition, points, rng)
+    return _look(job, partition, chosen, weights, np.minimum(rank, partition.sizes[chosen]), rng)
+
+
+def _refined(job: Job, pilot: _Pilot, rng: np.random.Generator) -> _Pilot:
+    """The pilot at the ranks that will be built, where it looked much higher: D takes the more, the less U holds."""
+    built = np.minimum(with_reserve(pilot.ranks), pilot.market.sizes)
+    if built.sum() > _MUCH_HIGHER * pilot.highest.sum():
+        return pilot
+    return _look(job, pilot.partition, pilot.chosen, pilot.market.weights, built, rng)
+
+
+def _look(
+    job: Job,
+    partition: Partition,
+    chosen: IntArray,
+    weights: FloatArray,
+    highest: IntArray,
+    rng: np.random.Generator,
+) -> _Pilot:
+    matrix = job.matrix(partition)
     sizes = partition.sizes[chosen]
     streams = rng.spawn(len(chosen))
-    highest = np.minimum(rank, sizes)
     spectra: list[Spectrum] = [None] * len(chosen)  # type: ignore[list-item]
     seconds = np.zeros(len(chosen))
     rounds = DIAGONAL_ROUNDS if job.method.diagonal else 0
@@ -348,7 +369,7 @@ def _pilot(job: Job, partition: Partition, rank: int, points: int, rng: np.rando
         ranks, price = _ranks_for(job.goal, market)
         todo = _unfinished(job, market, highest, ranks, price)
         if not len(todo):
-            return _Pilot(partition, chosen, market, ranks, price or 0.0, seconds)
+            return _Pilot(partition, chosen, highest, market, ranks, price or 0.0, seconds)
         highest[todo] = np.minimum(2 * highest[todo], sizes[todo])
 
 
@@ -395,7 +416,8 @@ def _some_clusters(partition: Partition, points: int, rng: np.random.Generator) 
     order = rng.permutation(partition.n_clusters)
     hit = order[np.searchsorted(np.cumsum(sizes[order]), steps, side="right")]
     chosen = np.unique(hit)
-    return chosen, 1 / np.minimum(1, count * sizes[chosen] / n)
+    weights = 1 / np.minimum(1, count * sizes[chosen] / n)
+    return chosen, weights * n / float(weights @ sizes[chosen])  # together they stand for all points, no more or fewer
 
 
 # --- the plan of a pilot ---------------------------------------------------------------------------------------------

@@ -46,6 +46,9 @@ def test_everything_is_the_dense_systems(A, ridge, of, rng):
         np.testing.assert_allclose(system.inverse_diagonal(), np.diagonal(np.linalg.inv(M)), rtol=1e-8)
         np.testing.assert_allclose(system.quadratic(B), (B * np.linalg.solve(M, B)).sum(axis=0), rtol=1e-8)
         assert system.quadratic(B[:, 0]) == pytest.approx(system.quadratic(B)[0], rel=1e-8)
+        UC = A.basis.expand(A.inner.todense().astype(np.float64))
+        explained = UC.T @ np.linalg.solve(M, UC)
+        np.testing.assert_allclose(system.explained(), explained, atol=1e-9 * np.abs(explained).max())
 
 
 @pytest.mark.parametrize("ridge", [1e-8, 1e-6])

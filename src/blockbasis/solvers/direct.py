@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from blockbasis._linalg import eigenpairs
 from blockbasis._typing import FloatArray
 from blockbasis._validation import check_ridge, check_right_hand_side
 from blockbasis.accuracy import unit_columns
@@ -16,7 +17,6 @@ from blockbasis.operator import BlockBasis
 from blockbasis.solvers.woodbury import (
     Woodbury,
     congruent,
-    eigenpairs,
     orthonormalizing,
     precision_of,
     spectral,
@@ -208,6 +208,14 @@ class RidgeSystem:
             own = lost[tile]
             values[own] = self._refined(unit_columns(len(values), own))[own, np.arange(len(own))]
         return values
+
+    def explained(self) -> FloatArray:
+        """C Uᵀ (A + ridge I)^-1 U C, of the size of C.
+
+        For a Gaussian process with covariance u(x)ᵀ C u(x') it is what data with noise of variance ``ridge`` take away
+        from C: the posterior covariance of the coordinates in U is the difference.
+        """
+        return self._factors.between(self.A.inner.todense().astype(np.float64, copy=False))
 
     def __repr__(self) -> str:
         ridge = f"{self._ridge:g}" if isinstance(self._ridge, float) else f"one for each of {len(self._ridge)} points"

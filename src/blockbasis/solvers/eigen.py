@@ -69,7 +69,7 @@ def eigh(A: BlockBasis, n_components: int) -> Eigenpairs:
     most = int(A.ranks.sum()) if A.diagonal_part is None else A.shape[0]
     count = check_integer(n_components, name="n_components", caller=caller, low=1, high=most)
     values, vectors = _of_inner(A, count) if A.diagonal_part is None else _of_products(A, count)
-    return Eigenpairs(values, _with_signs(vectors))
+    return Eigenpairs(values, with_signs(vectors))
 
 
 def _of_inner(A: BlockBasis, count: int) -> tuple[FloatArray, FloatArray]:
@@ -99,6 +99,7 @@ def _of_products(A: BlockBasis, count: int) -> tuple[FloatArray, FloatArray]:
     return values[::-1], vectors[:, ::-1]
 
 
-def _with_signs(vectors: FloatArray) -> FloatArray:
+def with_signs(vectors: FloatArray) -> FloatArray:
+    """The columns, each with the sign that makes its entry of largest modulus positive."""
     largest = np.abs(vectors).argmax(axis=0)
     return np.asarray(vectors * np.where(vectors[largest, np.arange(vectors.shape[1])] < 0, -1.0, 1.0))

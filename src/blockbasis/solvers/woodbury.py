@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 from scipy import linalg
 
-from blockbasis._linalg import DEFINITE
+from blockbasis._linalg import DEFINITE, eigenpairs
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.basis import BlockDiagonal
 from blockbasis.inner import InnerMatrix
@@ -88,12 +88,6 @@ def cholesky(S: FloatArray) -> CholeskyShifted | None:
         return None
 
 
-def eigenpairs(M: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """All eigenvalues of a symmetric matrix, ascending, and their vectors; ``M`` is overwritten."""
-    values, vectors = linalg.eigh(M.T, driver="evd", overwrite_a=True, check_finite=False)
-    return values, vectors
-
-
 def spectral(values: FloatArray, vectors: FloatArray, precision: float) -> SpectralShifted:
     """I + S from the eigenpairs of S; a LinAlgError when it is not positive definite beyond rounding."""
     largest = float(values.max(initial=0.0))
@@ -150,6 +144,13 @@ class Woodbury:
 
     def logdet(self) -> float:
         return float(np.log(self.diagonal).sum()) + self.small.logdet()
+
+    def between(self, W: FloatArray) -> FloatArray:
+        """Wᵀ Uᵀ (U C Uᵀ + D')^-1 U W for W of shape (R, m), with Uᵀ (U C Uᵀ + D')^-1 U = Rᵀ (I + S)^-1 R."""
+        blocks = rank_slices(self.basis.ranks)
+        scaled = np.concatenate([R @ W[block] for R, block in zip(self.triangles, blocks, strict=True)])
+        values = scaled.T @ self.small.solve(scaled)
+        return np.asarray((values + values.T) / 2)
 
     def inverse_diagonal(self) -> FloatArray:
         """Diagonal of the inverse: of each cluster only its own block of (I + S)^-1 counts."""

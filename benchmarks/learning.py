@@ -1,0 +1,236 @@
+"""What the estimators learn, in what time, beside scikit-learn. Parts:
+
+python learning.py equality      KernelRidge(tol=1e-8) and scikit-learn's, leave-one-out and brute force
+python learning.py regression    Census house, Cpusmall and Abalone beside exact kernel ridge regression
+python learning.py covertype     type 2 or not, beside Nystroem + Ridge; --all: 464,809 rows to train, ours only
+python learning.py classes       a bandwidth for each class beside one for all: EMG, CTG, Gesture
+python learning.py prediction    time of a new point for 10,000 and 200,000 training points
+
+Run with OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 for processor times on one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+
+import numpy as np
+from scipy import linalg
+from sklearn.kernel_approximation import Nystroem
+from sklearn.kernel_ridge import KernelRidge as ExactKernelRidge
+from sklearn.linear_model import Ridge
+from sklearn.metrics import f1_score
+from sklearn.pipeline import make_pipeline
+
+import blockbasis as bb
+from blockbasis import datasets
+
+SPLITS = 5
+BANDWIDTHS = {"abalone": [2.0, 4.0, 8.0, 16.0], "cpusmall": [4.0, 8.0, 16.0], "census_house": [1.0, 2.0, 4.0]}
+RIDGES = [1e-4, 1e-3, 1e-2, 1e-1, 1.0]
+
+
+def split(name: str, seed: int, n_train: int, n_test: int) -> tuple[np.ndarray, ...]:
+    data = datasets.load(name)
+    order = np.random.default_rng(seed).permutation(len(data.X))
+    train, test = order[:n_train], order[n_train : n_train + n_test]
+    return data.X[train], data.y[train], data.X[test], data.y[test]
+
+
+def timed(job):
+    start = time.process_time()
+    result = job()
+    return time.process_time() - start, result
+
+
+# --- equality --------------------------------------------------------------------------------------------------------
+
+
+def run_equality(_: argparse.Namespace) -> None:
+    X, y, X_new, _ = split("abalone", 0, 1500, 1000)
+    y = (y - y.mean()) / y.std()
+    print("| h | alpha | new points | training points |\n| --- | --- | --- | --- |")
+    for h in (0.5, 1.0, 3.0, 10.0):
+        for alpha in (1e-3, 1e-1):
+            ours = bb.KernelRidge(alpha, bandwidth=h, tol=1e-8, random_state=0).fit(X, y)
+            theirs = ExactKernelRidge(alpha=alpha, kernel="rbf", gamma=1 / h**2).fit(X, y)
+            new, old = (np.abs(ours.predict(Z) - theirs.predict(Z)).max() for Z in (X_new, X))
+            print(f"| {h:g} | {alpha:g} | {new:.1e} | {old:.1e} |")
+    X, y = X[:200], y[:200]
+    print("\n| h | alpha | leave-one-out: largest difference from brute force |\n| --- | --- | --- |")
+    for h in (0.5, 3.0):
+        for alpha in (1e-3, 1e-1):
+            model = bb.KernelRidge(alpha, bandwidth=h, n_clusters=5, rank=15, random_state=0).fit(X, y)
+            system = bb.RidgeSystem(model.factorization_, alpha)
+            ours = system.solve(y) / system.inverse_diagonal()
+            difference = np.abs(ours - brute_force(model.factorization_.todense(), y, alpha)).max()
+            print(f"| {h:g} | {alpha:g} | {difference:.1e} |")
+
+
+def brute_force(K: np.ndarray, y: np.ndarray, alpha: float) -> np.ndarray:
+    residuals = np.empty_like(y)
+    for i in range(len(y)):
+        others = np.arange(len(y)) != i
+        a = np.linalg.solve(K[np.ix_(others, others)] + alpha * np.eye(len(y) - 1), y[others])
+        residuals[i] = y[i] - K[i, others] @ a
+    return residuals
+
+
+# --- regression ------------------------------------------------------------------------------------------------------
+
+
+def run_regression(arguments: argparse.Namespace) -> None:
+    print("| data | rows | exact RMSE | ours | ratio | worst split | floats per point | exact s | ours s |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    for name in arguments.data or ("abalone", "cpusmall", "census_house"):
+        n = len(datasets.load(name).X)
+        n_train = min(int(0.8 * n), arguments.points or 18_000)
+        rows = [one_regression(name, seed, n_train, n - int(0.8 * n)) for seed in range(arguments.splits)]
+        exact, ours, floats, exact_seconds, seconds = np.array(rows).T
+        print(
+            f"| {name} | {n_train} | {exact.mean():.4f} | {ours.mean():.4f} | {ours.mean() / exact.mean():.3f} | "
+            f"{(ours / exact).max():.3f} | {floats.max():.0f} | {exact_seconds.mean():.1f} | {seconds.mean():.1f} |",
+            flush=True,
+        )
+
+
+def one_regression(name: str, seed: int, n_train: int, n_test: int) -> tuple[float, ...]:
+    """Ours chooses bandwidth and ridge by leave-one-out; exact: the better, at the new points, of that choice and of
+    its own leave-one-out on 2,000 rows."""
+    X, y, X_new, y_new = split(name, seed, n_train, n_test)
+    mean, scale = y.mean(), y.std()
+    y, y_new = (y - mean) / scale, (y_new - mean) / scale
+    model = bb.KernelRidge(RIDGES, bandwidth=BANDWIDTHS[name], memory=150 * n_train, random_state=seed)
+    seconds, model = timed(lambda: model.fit(X, y))
+    choices = {exact_choice(X[:2000], y[:2000], BANDWIDTHS[name]), (model.bandwidth_, model.alpha_)}
+    exact_seconds, exact = timed(lambda: [exact_ridge(X, y, X_new, *choice) for choice in choices])
+    rmse = [float(np.sqrt(np.mean((values - y_new) ** 2))) for values in (*exact, model.predict(X_new))]
+    return min(rmse[:-1]), rmse[-1], model.factorization_.stored / n_train, exact_seconds / len(choices), seconds
+
+
+def exact_choice(X: np.ndarray, y: np.ndarray, bandwidths: list[float]) -> tuple[float, float]:
+    best = np.inf
+    for h in bandwidths:
+        values, vectors = linalg.eigh(bb.Gaussian(h)(X), overwrite_a=True, check_finite=False, driver="evd")
+        for alpha in RIDGES:
+            inverse = 1 / (np.maximum(values, 0) + alpha)
+            a = vectors @ (inverse * (vectors.T @ y))
+            error = np.mean((a / np.einsum("ij,j,ij->i", vectors, inverse, vectors)) ** 2)
+            if error < best:
+                best, chosen = error, (h, alpha)
+    return chosen
+
+
+def exact_ridge(X: np.ndarray, y: np.ndarray, X_new: np.ndarray, h: float, alpha: float) -> np.ndarray:
+    K = bb.Gaussian(h)(X)
+    K[np.diag_indices_from(K)] += alpha
+    a = linalg.cho_solve(linalg.cho_factor(K, overwrite_a=True, check_finite=False), y)
+    return bb.ExactCrossKernel(X_new, X, bb.Gaussian(h)) @ a
+
+
+# --- covertype -------------------------------------------------------------------------------------------------------
+
+#: Bandwidth, clusters, rank and ridge; two budgets of time.
+COVERTYPE = [(2.5, 140, 42, 1e-2), (2.0, 150, 80, 1e-1)]
+
+
+def run_covertype(arguments: argparse.Namespace) -> None:
+    n_train = 464_809 if arguments.all else 100_000
+    X, y, X_new, y_new = split("covtype", 0, n_train, 20_000 if not arguments.all else 581_012 - n_train)
+    y, y_new = np.where(y == 2, 1.0, -1.0), np.where(y_new == 2, 1.0, -1.0)
+    print("| method | error | fit s | predict s | share of the first |\n| --- | --- | --- | --- | --- |")
+    first = None
+    for label, model, dtype in methods(arguments.all):
+        Z, Z_new = X.astype(dtype), X_new.astype(dtype)
+        fit, _ = timed(lambda: model.fit(Z, y))  # noqa: B023 (called at once)
+        predict, values = timed(lambda: model.predict(Z_new))  # noqa: B023
+        first = first or fit + predict
+        error = np.mean(np.sign(values) != y_new)
+        print(f"| {label} | {error:.2%} | {fit:.1f} | {predict:.1f} | {(fit + predict) / first:.3f} |", flush=True)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(f"\npeak memory of the process: {peak:.1f} GiB")
+
+
+def methods(only_ours: bool):
+    if not only_ours:
+        nystroem = Nystroem(gamma=1 / 16, n_components=3000, random_state=0)
+        yield "Nystroem(3000), h=4, + Ridge(0.01)", make_pipeline(nystroem, Ridge(alpha=1e-2)), np.float64
+    for h, k, r, alpha in COVERTYPE:
+        settings = {"n_clusters": k, "rank": r, "keep_points": False, "random_state": 0, "n_jobs": 1}
+        yield f"KernelRidge, h={h:g}, k={k}, r={r}", bb.KernelRidge(alpha, bandwidth=h, **settings), np.float32
+
+
+# --- a bandwidth for each class --------------------------------------------------------------------------------------
+
+
+def run_classes(arguments: argparse.Namespace) -> None:
+    for name in arguments.data or ("ctg", "gesture", "emg"):
+        n = len(datasets.load(name).X)
+        n_train = min(int(0.8 * n), arguments.points or 18_000)
+        settings = {"memory": 150 * n_train, "keep_points": False}
+        scores, chosen = [], []
+        for seed in range(arguments.splits):
+            X, y, X_new, y_new = split(name, seed, n_train, n - int(0.8 * n))
+            one = bb.KernelRidgeClassifier([0.01, 0.1], bandwidth="auto", random_state=seed, **settings)
+            each = bb.KernelRidgeClassifier([0.01, 0.1], bandwidth="per-class", random_state=seed, **settings)
+            labels = np.unique(y)
+            scores.append(
+                [
+                    f1_score(y_new, model.fit(X, y).predict(X_new), average=None, labels=labels, zero_division=0)
+                    for model in (one, each)
+                ]
+            )
+            chosen.append((np.full(len(labels), one.bandwidth_), each.bandwidth_))
+        show_classes(name, X, y, np.mean(scores, axis=0), np.mean(chosen, axis=0))
+
+
+def show_classes(name: str, X: np.ndarray, y: np.ndarray, scores: np.ndarray, chosen: np.ndarray) -> None:
+    labels, counts = np.unique(y, return_counts=True)
+    radii = [np.sqrt(((X[y == c] - X[y == c].mean(axis=0)) ** 2).sum(axis=1).mean()) for c in labels]
+    print(f"\n{name}\n\n| class | points | radius | h of all | its own h | F1, one h | F1, its own |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for i in np.argsort(counts):
+        print(
+            f"| {labels[i]} | {counts[i]} | {radii[i]:.2f} | {chosen[0][i]:.2g} | {chosen[1][i]:.2g} | "
+            f"{scores[0][i]:.3f} | {scores[1][i]:.3f} |"
+        )
+    print(f"| mean | | | | | {scores[0].mean():.3f} | {scores[1].mean():.3f} |", flush=True)
+
+
+# --- prediction ------------------------------------------------------------------------------------------------------
+
+
+def run_prediction(arguments: argparse.Namespace) -> None:
+    print("| training points | microseconds for a new point |\n| --- | --- |")
+    rng = np.random.default_rng(0)
+    X_new = rng.normal(size=(20_000, 8))
+    for n in (10_000, 200_000):
+        X = rng.normal(size=(n, 8))
+        model = bb.KernelRidge(0.1, bandwidth=3.0, n_clusters=50, rank=40, keep_points=False, random_state=0, n_jobs=1)
+        model.fit(X, np.sin(X[:, 0]))
+        model.predict(X_new)
+        seconds = min(timed(lambda: model.predict(X_new))[0] for _ in range(7))  # noqa: B023
+        print(f"| {n} | {1e6 * seconds / len(X_new):.2f} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parts = {
+        "equality": run_equality,
+        "regression": run_regression,
+        "covertype": run_covertype,
+        "classes": run_classes,
+        "prediction": run_prediction,
+    }
+    parser.add_argument("part", choices=list(parts))
+    parser.add_argument("--data", nargs="*", help="data sets of the part, instead of all")
+    parser.add_argument("--points", type=int, help="training points at most")
+    parser.add_argument("--splits", type=int, default=SPLITS)
+    parser.add_argument("--all", action="store_true", help="Covertype: 464,809 rows to train")
+    arguments = parser.parse_args()
+    parts[arguments.part](arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""A function of two variables from noisy values at scattered points, with what is not known about it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import blockbasis as bb
+
+N, NOISE = 2_000, 0.2
+
+
+def truth(X: np.ndarray) -> np.ndarray:
+    return np.sin(3 * X[:, 0]) * np.cos(2 * X[:, 1])
+
+
+def main() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(N, 2))
+    y = truth(X) + NOISE * rng.standard_normal(N)
+    model = bb.GaussianProcessRegressor(memory=30 * N, random_state=0).fit(X, y)
+    print(f"bandwidth {model.bandwidth_:.2f}, log marginal likelihood {model.log_marginal_likelihood_value_:.1f}")
+    print(f"noise     {np.sqrt(model.noise_variance_):.3f}, where {NOISE} was added")
+
+    X_new = rng.uniform(-2, 2, size=(1_000, 2))
+    mean, std = model.predict(X_new, return_std=True)
+    errors = np.abs(mean - truth(X_new))
+    print(f"error     {np.sqrt(np.mean(errors**2)):.3f} root mean square, deviations of {std.mean():.3f} in the mean")
+    print(f"within two deviations: {np.mean(errors < 2 * std):.0%}")
+
+    _, far = model.predict([[40.0, 40.0]], return_std=True)
+    print(f"far away the deviation is {far[0]:.2f}, the prior's {np.sqrt(model.signal_variance_):.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,228 @@
+"""What all estimators share: their kernel and its bandwidth, their factorization, and functions of new points.
+
+Estimators learn and predict with one kernel, that of the compressed matrix: u(x)ᵀ C u(x') with u the extension of U to
+new points. Coefficients solved with a compressed matrix and applied through the exact kernel would amplify the error of
+the compression by the inverse of the ridge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from blockbasis._parallel import check_n_jobs
+from blockbasis._typing import FloatArray
+from blockbasis._validation import check_choice, check_integer, check_memory, check_positive
+from blockbasis.costs import dense_floats
+from blockbasis.estimators.expansion import Expansion as Expansion
+from blockbasis.estimators.saving import described, recovered
+from blockbasis.factorize import factorize, plan
+from blockbasis.kernels import RADIAL_KERNELS, Kernel, RadialKernel, as_kernel
+from blockbasis.operator import BlockBasis
+from blockbasis.partition import Partition
+
+#: With none of tol, memory and rank: so many points are kept exactly, and beyond a point has so many floats.
+EXACT_POINTS = 1_000
+FLOATS_PER_POINT = 100
+#: A compression that needs more than this part of the dense matrix is not worth it: the matrix is kept as it is.
+_NOT_WORTH = 0.5
+#: How bases are made; those of "skeleton" continue exactly to new points.
+BASIS = "skeleton"
+
+#: Pairs of points whose median distance is the unit of bandwidths.
+_MEDIAN_PAIRS = 20_000
+_BANDWIDTHS = ("median",)
+#: bandwidth="auto" looks at these multiples of the median distance.
+_AUTO = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0)
+
+_NAMES = {
+    "gaussian": "Gaussian",
+    "laplacian": "Laplacian",
+    "matern": "Matern",
+    "cauchy": "Cauchy",
+    "inverse_multiquadric": "InverseMultiquadric",
+    "rational_quadratic": "RationalQuadratic",
+}
+
+
+class KernelEstimator(BaseEstimator):
+    """Parameters that every estimator of the package takes, and what is made of them.
+
+    A class that inherits from this lists them in its own ``__init__``, as scikit-learn wants it.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable
+        "gaussian", "laplacian", "matern", "cauchy", "inverse_multiquadric" or "rational_quadratic"; a kernel such as
+        ``blockbasis.Matern(1.0, nu=2.5)``; or a function k(X, Y) -> array.
+    bandwidth : float, "median" or None
+        None: that of the kernel object given, or the square root of the number of columns for a kernel given by name
+        (scikit-learn's default ``gamma``). "median": the median distance of the points. It takes the place of the
+        kernel object's own.
+    tol, memory, n_clusters, rank
+        As in `blockbasis.factorize`. With none of ``tol``, ``memory`` and ``rank``: up to 1,000 points are kept
+        exactly, more in 100 floats for each point or what 1,000 need. Where ``memory`` has room for the dense matrix,
+        or ``tol`` needs more than half of it, nothing is compressed. ``n_clusters`` may exceed the number of points.
+    random_state : int, RandomState or None
+    n_jobs : int or None
+        Threads; None is one for each core.
+    verbose : int
+        Above 0 shows progress.
+    """
+
+    _caller: ClassVar[str]
+    #: The parameter that says into how many clusters the factorization divides the points.
+    _partition_parameter: ClassVar[str] = "n_clusters"
+
+    kernel: Any
+    bandwidth: Any
+    tol: float | None
+    memory: int | str | None
+    n_clusters: int | None
+    rank: Any
+    random_state: Any
+    n_jobs: int | None
+    verbose: int
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._caller = cls.__name__
+
+    def describe(self) -> tuple[dict[str, Any], dict[str, FloatArray]]:
+        """Parameters and all that `fit` has set, for `blockbasis.save`."""
+        check_is_fitted(self)
+        parameters = self.get_params(deep=False)
+        return described(parameters, {name: value for name, value in vars(self).items() if name not in parameters})
+
+    @classmethod
+    def restored(cls, meta: dict[str, Any], arrays: dict[str, FloatArray], kernel: Any) -> Any:
+        """The fitted estimator again, for `blockbasis.load`."""
+        parameters, fitted = recovered(meta, arrays, kernel)
+        estimator = cls(**parameters)
+        for name, value in fitted.items():
+            setattr(estimator, name, value)
+        return estimator
+
+    def _check_X(self, X: Any, *, reset: bool) -> FloatArray:
+        """Points to fit on (``reset``), or new points for a fitted estimator."""
+        checked = validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=reset)
+        return np.asarray(checked)
+
+    def _streams(self, count: int) -> list[np.random.Generator]:
+        """Independent random streams that depend on ``random_state`` alone."""
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        return np.random.default_rng(seed).spawn(count)
+
+    def _threads(self) -> int:
+        return check_n_jobs(self.n_jobs, caller=self._caller)
+
+    def _kernel(self, bandwidth: float | None) -> Kernel:
+        """The kernel with a bandwidth as `_bandwidths` gives it."""
+        return make_kernel(self.kernel, bandwidth, caller=self._caller)
+
+    def _bandwidth(self, X: FloatArray, rng: np.random.Generator) -> float | None:
+        """The one bandwidth asked for; None for a function, which has none."""
+        return one_bandwidth(self.bandwidth, self.kernel, X, rng, caller=self._caller)
+
+    def _factorize(
+        self, X: FloatArray, kernel: Kernel, rng: np.random.Generator, partition: Partition | None = None
+    ) -> BlockBasis:
+        """U C Uᵀ of the kernel matrix; a ``partition`` of the same points saves the clustering.
+
+        There is no D: a diagonal has no meaning at new points.
+        """
+        n = X.shape[0]
+        goal: dict[str, Any] = {"tol": self.tol, "memory": self.memory, "rank": self.rank}
+        if all(value is None for value in goal.values()):
+            goal["memory"] = max(FLOATS_PER_POINT * n, dense_floats(EXACT_POINTS))
+        clusters = getattr(self, self._partition_parameter)
+        if clusters is not None:
+            clusters = min(check_integer(clusters, name=self._partition_parameter, caller=self._caller, low=1), n)
+        chosen: dict[str, Any] = {
+            "n_clusters": None if partition is not None else clusters,
+            "partition": "kmeans" if partition is None else partition,
+            "basis": BASIS,
+            "diagonal": False,
+        }
+        shared: dict[str, Any] = {"rng": rng, "n_jobs": self.n_jobs, "progress": self.verbose > 0}
+        if goal["rank"] is not None:
+            return factorize(X, kernel, **goal, **chosen, **shared)
+        if self._has_room(goal["memory"], X):
+            return factorize(X, kernel, n_clusters=1, rank=n, basis=BASIS, diagonal=False, **shared)
+        del goal["rank"]
+        planned = plan(X, kernel, **goal, **chosen, **shared)
+        if planned.stored > _NOT_WORTH * planned.dense:
+            return factorize(X, kernel, n_clusters=1, rank=n, basis=BASIS, diagonal=False, **shared)
+        return factorize(X, kernel, plan=planned, **shared)
+
+    def _has_room(self, memory: Any, X: FloatArray) -> bool:
+        """Whether a budget holds the dense matrix."""
+        if memory is None:
+            return False
+        floats = check_memory(memory, X.itemsize, X.shape[0], name="memory", caller=self._caller)
+        return floats >= dense_floats(X.shape[0])
+
+
+# --- kernels and bandwidths ------------------------------------------------------------------------------------------
+
+
+def make_kernel(kernel: Any, bandwidth: float | None, *, caller: str) -> Kernel:
+    """The kernel of a name, an object or a function, with the bandwidth given in place of its own."""
+    if isinstance(kernel, str):
+        family = RADIAL_KERNELS[_NAMES[check_choice(kernel, _NAMES, name="kernel", caller=caller)]]
+        return family(1.0 if bandwidth is None else bandwidth)
+    made = as_kernel(kernel, caller=caller)
+    return replace(made, bandwidth=bandwidth) if isinstance(made, RadialKernel) and bandwidth is not None else made
+
+
+def one_bandwidth(bandwidth: Any, kernel: Any, X: FloatArray, rng: np.random.Generator, *, caller: str) -> float | None:
+    """A number from a number, "median" or None; None for a kernel without a bandwidth."""
+    made = make_kernel(kernel, None, caller=caller)
+    if not isinstance(made, RadialKernel):
+        if bandwidth is not None:
+            raise ValueError(
+                f"The 'bandwidth' parameter of {caller} must be None for a kernel that has none. "
+                f"Got {bandwidth!r} instead."
+            )
+        return None
+    if bandwidth is None:
+        return float(np.sqrt(X.shape[1])) if isinstance(kernel, str) else made.bandwidth
+    if isinstance(bandwidth, str):
+        check_choice(bandwidth, _BANDWIDTHS, name="bandwidth", caller=caller)
+        return median_distance(X, rng)
+    return check_positive(bandwidth, name="bandwidth", caller=caller)
+
+
+def candidate_bandwidths(
+    bandwidth: Any, kernel: Any, X: FloatArray, rng: np.random.Generator, *, caller: str
+) -> list[float | None]:
+    """Bandwidths to choose among: those of a list, those of "auto", or the one asked for."""
+    if isinstance(bandwidth, str) and bandwidth == "auto":
+        one_bandwidth("median", kernel, X, rng, caller=caller)  # refuses a kernel without a bandwidth
+        return list(auto_bandwidths(X, rng))
+    if isinstance(bandwidth, (list, tuple, np.ndarray)):
+        if len(bandwidth) == 0:
+            raise ValueError(
+                f"The 'bandwidth' parameter of {caller} must be a list of at least one. Got {bandwidth!r}."
+            )
+        return [one_bandwidth(each, kernel, X, rng, caller=caller) for each in bandwidth]
+    return [one_bandwidth(bandwidth, kernel, X, rng, caller=caller)]
+
+
+def auto_bandwidths(X: FloatArray, rng: np.random.Generator) -> list[float]:
+    """Candidates around the median distance, most of them below: small classes want small bandwidths."""
+    unit = median_distance(X, rng)
+    return [factor * unit for factor in _AUTO]
+
+
+def median_distance(X: FloatArray, rng: np.random.Generator) -> float:
+    """Median Euclidean distance of two different points, from random pairs; 1 when no two points differ."""
+    first, second = rng.integers(X.shape[0], size=(2, _MEDIAN_PAIRS))
+    distances = np.linalg.norm(X[first].astype(np.float64) - X[second], axis=1)
+    positive = distances[distances > 0]
+    return float(np.median(positive)) if positive.size else 1.0

@@ -1,0 +1,277 @@
+"""Classification by kernel ridge regression, one class against the rest, each with its own bandwidth where asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from blockbasis._typing import FloatArray, IntArray
+from blockbasis._validation import check_flag
+from blockbasis.estimators.expansion import Expansion
+from blockbasis.estimators.ridge import Fit, KernelRidgeEstimator, Record, cv_results
+from blockbasis.storage import storable
+
+
+@storable
+class KernelRidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
+    """Classification by kernel ridge regression on a compressed kernel matrix.
+
+    Each class is regressed against the rest, with targets 1 and -1 around their mean; a point goes to the class of the
+    largest value. Far from all training points the means are left, and the class of most weight wins.
+
+    Parameters
+    ----------
+    alpha : float or list of float, default=1.0
+        Ridge, above 0; a list has candidates, chosen by leave-one-out.
+    kernel : str, Kernel or callable, default="gaussian"
+        As in `KernelRidge`.
+    bandwidth : float, {"median", "auto", "per-class"}, list of float or None, default=None
+        As in `KernelRidge`; candidates are chosen by leave-one-out accuracy. "per-class": each class has its own, the
+        one with the best leave-one-out F1 of the class against the rest, among the candidates of "auto" or those of
+        ``bandwidths``. Small classes want a smaller one than all classes together.
+    bandwidths : list of float, default=None
+        Candidates of ``bandwidth="per-class"``; None is those of "auto".
+    class_weight : dict, "balanced" or None, default=None
+        As in scikit-learn's ``RidgeClassifier``.
+    tol, memory, n_clusters, rank, keep_points, random_state, n_jobs, verbose
+        As in `KernelRidge`. There is one factorization for each bandwidth looked at, shared by all classes.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    bandwidth_ : float, None, or ndarray of shape (n_classes,)
+        One for each class with ``bandwidth="per-class"``; for two classes they are the same.
+    alpha_ : float or ndarray of shape (n_classes,)
+    dual_coef_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
+    X_fit_ : ndarray of shape (n_samples, n_features)
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        Weighted means of the targets.
+    expansions_ : list of Expansion
+        The functions learnt, one group of classes after the other: those of ``groups_``.
+    cv_results_ : dict
+        As in `KernelRidge`, with the leave-one-out accuracy; with ``bandwidth="per-class"`` the mean F1 of all classes,
+        and the array ``class_scores`` of shape (n_candidates, n_classes) with that of each.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import blockbasis as bb
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(600, 2))
+    >>> y = np.where(np.hypot(*X.T) < 0.2, "small", np.where(X[:, 0] > 0, "right", "left"))
+    >>> model = bb.KernelRidgeClassifier(alpha=0.1, bandwidth="per-class", bandwidths=[0.2, 0.5, 1.0])
+    >>> model.fit(X, y).score(X, y) > 0.97
+    True
+    >>> model.classes_.tolist()
+    ['left', 'right', 'small']
+    >>> model.bandwidth_.shape
+    (3,)
+    """
+
+    def __init__(
+        self,
+        alpha: Any = 1.0,
+        *,
+        kernel: Any = "gaussian",
+        bandwidth: Any = None,
+        bandwidths: Any = None,
+        class_weight: Any = None,
+        tol: float | None = None,
+        memory: int | str | None = None,
+        n_clusters: int | None = None,
+        rank: Any = None,
+        keep_points: bool = True,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.alpha = alpha
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.bandwidths = bandwidths
+        self.class_weight = class_weight
+        self.tol = tol
+        self.memory = memory
+        self.n_clusters = n_clusters
+        self.rank = rank
+        self.keep_points = keep_points
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelRidgeClassifier:
+        """Learn from points and their classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : float or array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self
+        """
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C")
+        check_classification_targets(y)
+        y = column_or_1d(y, warn=True)
+        weights = self._check_weights(sample_weight, X)
+        keep = check_flag(self.keep_points, name="keep_points", caller=self._caller)
+        used = slice(None) if weights is None else weights > 0
+        self.classes_, labels = np.unique(y[used], return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"The 'y' parameter of {self._caller}.fit must have at least two classes. Got one class, "
+                f"{self.classes_[0]!r}, instead."
+            )
+        weights = self._class_weights(y[used], None if weights is None else weights[used])
+        self._forget("cv_results_", "X_fit_", "dual_coef_")
+        coefficients = self._learn(X[used], labels, weights)
+        if keep:
+            self.X_fit_ = X
+            self.dual_coef_ = np.zeros((len(X), coefficients.shape[1]))
+            self.dual_coef_[used] = coefficients
+            self.dual_coef_ = self.dual_coef_[:, 0] if coefficients.shape[1] == 1 else self.dual_coef_
+        return self
+
+    def _class_weights(self, y: npt.NDArray[Any], weights: FloatArray | None) -> FloatArray | None:
+        """Weights of the points times those of their classes; a class of weight zero would be left without a point."""
+        if self.class_weight is None:
+            return weights
+        of_classes = np.asarray(compute_sample_weight(self.class_weight, y))
+        if not (of_classes > 0).all():
+            raise ValueError(
+                f"The 'class_weight' parameter of {self._caller} must be positive for every class. "
+                f"Got {self.class_weight!r} instead."
+            )
+        return of_classes if weights is None else weights * of_classes
+
+    def _learn(self, X: FloatArray, labels: IntArray, weights: FloatArray | None) -> FloatArray:
+        Y = _targets(labels, len(self.classes_))
+        per_class = isinstance(self.bandwidth, str) and self.bandwidth == "per-class"
+        score = _class_scores if per_class else _accuracy
+        best: list[Fit] = []
+        leading: FloatArray | None = None
+        records, of_classes = list[Record](), list[FloatArray]()
+        self.intercept_ = np.average(Y, axis=0, weights=weights)
+        for fit in self._fits(X, Y - self.intercept_, weights):
+            scores, keys = score(fit, labels, Y, weights)
+            records.append(Record(fit.bandwidth, fit.alpha, float(scores.mean())))
+            of_classes.append(scores)
+            if leading is None:
+                best, leading = [fit] * Y.shape[1], keys
+            for c in np.flatnonzero([tuple(new) > tuple(old) for new, old in zip(keys, leading, strict=True)]):
+                best[c], leading[c] = fit, keys[c]
+        self._take(best, per_class)
+        if len(records) > 1:
+            self.cv_results_ = cv_results(records)
+            if per_class:
+                self.cv_results_["class_scores"] = np.array(of_classes)
+        return np.stack([fit.coefficients[:, c] for c, fit in enumerate(best)], axis=1)
+
+    def _take(self, best: list[Fit], per_class: bool) -> None:
+        """What prediction needs of the best regression of each class; classes of one matrix are evaluated together."""
+        matrices = {id(fit.A): fit.A for fit in best}
+        self.groups_ = [np.flatnonzero([id(fit.A) == key for fit in best]) for key in matrices]
+        self.expansions_ = [
+            Expansion.of(A, np.stack([best[c].coefficients[:, c] for c in group], axis=1))
+            for A, group in zip(matrices.values(), self.groups_, strict=True)
+        ]
+        self.bandwidth_: Any = best[0].bandwidth
+        self.alpha_: Any = float(best[0].alpha[0])
+        if per_class:
+            each = best * len(self.classes_) if len(best) == 1 else best
+            self.bandwidth_ = np.array([np.nan if fit.bandwidth is None else fit.bandwidth for fit in each])
+            self.alpha_ = np.array([fit.alpha[0] for fit in each])
+
+    def _candidates(self) -> Any:
+        if isinstance(self.bandwidth, str) and self.bandwidth == "per-class":
+            return "auto" if self.bandwidths is None else self.bandwidths
+        if self.bandwidths is not None:
+            raise ValueError(
+                f"The 'bandwidths' parameter of {self._caller} goes with bandwidth='per-class' only. "
+                f"Got it with bandwidth={self.bandwidth!r}."
+            )
+        return self.bandwidth
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Values of the classes at new points, in bounded memory however many they are.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) for two classes, positive for the second; else (n_samples, n_classes)
+        """
+        check_is_fitted(self)
+        X = self._check_X(X, reset=False)
+        values = np.tile(self.intercept_, (len(X), 1))
+        for group, expansion in zip(self.groups_, self.expansions_, strict=True):
+            values[:, group] += self._predict(X, expansion)
+        return values[:, 0] if values.shape[1] == 1 else values
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Classes of new points.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        values = self.decision_function(X)
+        return self.classes_[_winners(values.reshape(len(values), -1))]
+
+
+def _targets(labels: IntArray, n_classes: int) -> FloatArray:
+    """1 for the points of a class and -1 for the others; one column, of the second class, when there are two."""
+    columns = [1] if n_classes == 2 else range(n_classes)
+    return np.stack([np.where(labels == c, 1.0, -1.0) for c in columns], axis=1)
+
+
+def _winners(values: FloatArray) -> IntArray:
+    return np.asarray(values[:, 0] > 0, dtype=np.intp) if values.shape[1] == 1 else values.argmax(axis=1)
+
+
+def _accuracy(fit: Fit, labels: IntArray, Y: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+    """Leave-one-out accuracy, and it with the squared error for all columns alike: what is compared."""
+    if fit.left_out is None:
+        return np.zeros(1), np.zeros((Y.shape[1], 2))
+    accuracy = np.average(_winners(Y - fit.left_out) == labels, weights=weights)
+    error = np.average((fit.left_out**2).mean(axis=1), weights=weights)
+    return np.array([accuracy]), np.tile([accuracy, -error], (Y.shape[1], 1))
+
+
+def _class_scores(
+    fit: Fit, labels: IntArray, Y: FloatArray, weights: FloatArray | None
+) -> tuple[FloatArray, FloatArray]:
+    """Leave-one-out F1 of each class against the rest, and what is compared: it, then the squared error.
+
+    Two classes share one regression, which is judged by the mean of both.
+    """
+    if fit.left_out is None:
+        return np.zeros(1), np.zeros((Y.shape[1], 2))
+    guesses = Y - fit.left_out > 0
+    scores = np.array([_f1(guess, y > 0, weights) for guess, y in zip(guesses.T, Y.T, strict=True)])
+    errors = np.average(fit.left_out**2, weights=weights, axis=0)
+    if Y.shape[1] == 1:
+        both = np.array([_f1(~guesses[:, 0], Y[:, 0] < 0, weights), scores[0]])
+        return both, np.array([[both.mean(), -errors[0]]])
+    return scores, np.stack([scores, -errors], axis=1)
+
+
+def _f1(guess: npt.NDArray[np.bool_], truth: npt.NDArray[np.bool_], weights: FloatArray | None) -> float:
+    each = np.ones(len(truth)) if weights is None else weights
+    return float(2 * each[guess & truth].sum() / max(each[guess].sum() + each[truth].sum(), np.finfo(float).tiny))

@@ -1,0 +1,337 @@
+"""Kernel ridge regression on compressed kernel matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from blockbasis._typing import FloatArray
+from blockbasis._validation import check_flag, check_positive
+from blockbasis.estimators.base import KernelEstimator, candidate_bandwidths
+from blockbasis.estimators.expansion import Expansion
+from blockbasis.operator import BlockBasis
+from blockbasis.progress import reporting
+from blockbasis.solvers.direct import RidgeSystem
+from blockbasis.storage import storable
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """One ridge regression, and how well it predicts each point from all the others.
+
+    Parameters
+    ----------
+    A : BlockBasis
+    bandwidth : float or None
+    alpha : ndarray of shape (n_targets,)
+    coefficients : ndarray of shape (n, n_targets)
+    left_out : ndarray of shape (n, n_targets) or None
+        y_i less the prediction of the same regression without point i; None where nothing is to be chosen.
+    """
+
+    A: BlockBasis
+    bandwidth: float | None
+    alpha: FloatArray
+    coefficients: FloatArray
+    left_out: FloatArray | None
+
+
+@dataclass(frozen=True)
+class Record:
+    """One pair of candidates and its leave-one-out score: the larger, the better."""
+
+    bandwidth: float | None
+    alpha: FloatArray
+    score: float
+
+
+def cv_results(records: list[Record]) -> dict[str, Any]:
+    """Records as scikit-learn's searches show them."""
+    scores = np.array([record.score for record in records])
+    return {
+        "param_bandwidth": np.array([np.nan if r.bandwidth is None else r.bandwidth for r in records]),
+        "param_alpha": np.array([r.alpha[0] if (r.alpha == r.alpha[0]).all() else np.nan for r in records]),
+        "mean_test_score": scores,
+        "rank_test_score": np.array([1 + np.count_nonzero(scores > score) for score in scores]),
+    }
+
+
+def check_alphas(alpha: Any, n_targets: int, *, caller: str) -> list[FloatArray]:
+    """Candidates, each with one ridge per target: a list has candidates, an array one ridge per target."""
+    if isinstance(alpha, (list, tuple)):
+        if len(alpha) == 0:
+            raise ValueError(
+                f"The 'alpha' parameter of {caller} must be a list of at least one. Got {alpha!r} instead."
+            )
+        return [np.full(n_targets, check_positive(each, name="alpha", caller=caller)) for each in alpha]
+    if isinstance(alpha, np.ndarray) and alpha.ndim:
+        if alpha.shape != (n_targets,):
+            raise ValueError(
+                f"The 'alpha' parameter of {caller} must be an array of shape ({n_targets},), one ridge for each "
+                f"target, or a list of candidates. Got an array of shape {alpha.shape} instead."
+            )
+        return [np.array([check_positive(each, name="alpha", caller=caller) for each in alpha.tolist()])]
+    value = alpha.item() if isinstance(alpha, np.ndarray) else alpha
+    return [np.full(n_targets, check_positive(value, name="alpha", caller=caller))]
+
+
+class RidgePath:
+    """Ridge regressions of the same matrix and targets, for one ridge after another.
+
+    Without weights all of them share one eigendecomposition; the first needs a Cholesky factorization only.
+
+    Parameters
+    ----------
+    A : BlockBasis
+        Without diagonal part.
+    Y : ndarray of shape (n, n_targets)
+    weights : ndarray of shape (n,) or None
+        Positive. A weight divides the ridge of its point: (A + diag(alpha / weights)) coefficients = Y.
+    """
+
+    def __init__(self, A: BlockBasis, Y: FloatArray, weights: FloatArray | None) -> None:
+        self.A, self.Y, self.weights = A, Y, weights
+        self._last: tuple[float, RidgeSystem] | None = None
+
+    def _system(self, alpha: float) -> RidgeSystem:
+        if self._last is None or self._last[0] != alpha:
+            ridge = alpha if self.weights is None else alpha / self.weights
+            system = RidgeSystem(self.A, ridge) if self._last is None else self._last[1].with_ridge(ridge)
+            self._last = alpha, system
+        return self._last[1]
+
+    def solve(self, alpha: FloatArray, *, leave_one_out: bool) -> tuple[FloatArray, FloatArray | None]:
+        """Coefficients for one ridge per target; and the residuals of each point predicted from all the others.
+
+        With a = (A + ridge)^-1 y the residual of point i is a_i over the i-th diagonal entry of the inverse: exactly
+        that of n regressions with the same bases and inner matrix.
+        """
+        coefficients = np.empty_like(self.Y)
+        left_out = np.empty_like(self.Y) if leave_one_out else None
+        for value in np.unique(alpha):
+            targets, system = np.flatnonzero(alpha == value), self._system(float(value))
+            coefficients[:, targets] = system.solve(self.Y[:, targets])
+            if left_out is not None:
+                left_out[:, targets] = coefficients[:, targets] / system.inverse_diagonal()[:, np.newaxis]
+        return coefficients, left_out
+
+
+class KernelRidgeEstimator(KernelEstimator):
+    """What regression and classification share: weights, candidates, and the regressions of all of them."""
+
+    alpha: Any
+    keep_points: bool
+
+    def _check_weights(self, sample_weight: Any, X: FloatArray) -> FloatArray | None:
+        if sample_weight is None:
+            return None
+        weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
+        if not (weights > 0).any():
+            raise ValueError(
+                f"The 'sample_weight' parameter of {self._caller}.fit must be positive for at least one point. "
+                "Got zeros only instead."
+            )
+        return weights
+
+    def _candidates(self) -> Any:
+        """What bandwidths to look at."""
+        return self.bandwidth
+
+    def _fits(self, X: FloatArray, Y: FloatArray, weights: FloatArray | None) -> Iterator[Fit]:
+        """The regressions of every bandwidth and ridge to choose among, one matrix after the other."""
+        alphas = check_alphas(self.alpha, Y.shape[1], caller=self._caller)
+        of_bandwidths, of_matrices = self._streams(2)
+        bandwidths = candidate_bandwidths(self._candidates(), self.kernel, X, of_bandwidths, caller=self._caller)
+        choosing = len(alphas) * len(bandwidths) > 1
+        partition = None
+        for bandwidth, rng in zip(bandwidths, of_matrices.spawn(len(bandwidths)), strict=True):
+            A = self._factorize(X, self._kernel(bandwidth), rng, partition)
+            if self.n_clusters is not None or self.rank is not None:
+                partition = A.partition  # clusters do not depend on the bandwidth, unless their number does
+            path = RidgePath(A, Y, weights)
+            for alpha in alphas:
+                yield Fit(A, bandwidth, alpha, *path.solve(alpha, leave_one_out=choosing))
+
+    def _forget(self, *names: str) -> None:
+        """Remove what an earlier fit has left and this one may not set."""
+        for name in names:
+            if hasattr(self, name):
+                delattr(self, name)
+
+    def _predict(self, X: FloatArray, expansion: Expansion) -> FloatArray:
+        with reporting(self.verbose > 0):
+            return expansion(X, self._threads())
+
+
+@storable
+class KernelRidge(MultiOutputMixin, RegressorMixin, KernelRidgeEstimator):
+    """Kernel ridge regression on a compressed kernel matrix.
+
+    scikit-learn's ``KernelRidge`` with time and memory linear in the number of points, and prediction at a cost that
+    does not depend on it.
+
+    Parameters
+    ----------
+    alpha : float, ndarray of shape (n_targets,), or list of float, default=1.0
+        Ridge, above 0. An array has one for each target, as in scikit-learn. A list or tuple has candidates: the one
+        with the least squared leave-one-out error, over all targets, is taken.
+    kernel : {"gaussian", "laplacian", "matern", "cauchy", "inverse_multiquadric", "rational_quadratic"}, Kernel or \
+callable, default="gaussian"
+        A name, a kernel such as ``blockbasis.Matern(1.0, nu=2.5)``, or a function k(X, Y) -> array.
+    bandwidth : float, {"median", "auto"}, list of float or None, default=None
+        None: that of the kernel object, or the square root of the number of columns for a kernel given by name, which
+        is scikit-learn's default ``gamma``. "median": the median distance of two points. A list: candidates, chosen
+        like ``alpha`` and together with it; "auto": 1/16 to 2 times the median distance.
+    tol, memory, n_clusters, rank : default=None
+        How the kernel matrix is compressed, as in `blockbasis.factorize`, without a diagonal part. With none of
+        ``tol``, ``memory`` and ``rank``: up to 1,000 points exactly, more in 100 floats for each point.
+    keep_points : bool, default=True
+        Whether to keep what is as long as the points: ``X_fit_``, ``dual_coef_`` and ``factorization_``. Prediction
+        needs none of it.
+    random_state : int, RandomState or None, default=None
+    n_jobs : int, default=None
+        Threads; None is one for each core.
+    verbose : int, default=0
+        Above 0 shows progress.
+
+    Attributes
+    ----------
+    dual_coef_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
+        Coefficients, zero for points of weight zero.
+    X_fit_ : ndarray of shape (n_samples, n_features)
+    factorization_ : BlockBasis
+        Of the points with positive weight.
+    expansion_ : Expansion
+        The function learnt: all that prediction needs.
+    alpha_ : float or ndarray of shape (n_targets,)
+    bandwidth_ : float or None
+        None for a function, which has no bandwidth.
+    cv_results_ : dict
+        For every pair of candidates ``param_bandwidth``, ``param_alpha``, ``mean_test_score`` (negative mean squared
+        leave-one-out error) and ``rank_test_score``; only where there was something to choose.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    See Also
+    --------
+    KernelRidgeClassifier : Classification, with a bandwidth for each class.
+
+    Notes
+    -----
+    The function learnt belongs to the compressed kernel, continued to new points: that of the nearest cluster's
+    skeleton. Far from all training points it goes where the kernel goes, to zero for one that decays.
+    Leave-one-out errors are exact for given bases and inner matrix: they are not built anew without the point.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import blockbasis as bb
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-3, 3, size=(2000, 2))
+    >>> y = np.sin(X[:, 0]) * X[:, 1] + 0.1 * rng.normal(size=2000)
+    >>> model = bb.KernelRidge(alpha=[0.01, 0.1, 1.0], bandwidth=[1.0, 2.0], n_clusters=10, rank=30, random_state=0)
+    >>> model.fit(X, y).score(X, y) > 0.99
+    True
+    >>> model.bandwidth_, model.alpha_
+    (2.0, 0.01)
+    """
+
+    dual_coef_: FloatArray
+    expansion_: Expansion
+
+    def __init__(
+        self,
+        alpha: Any = 1.0,
+        *,
+        kernel: Any = "gaussian",
+        bandwidth: Any = None,
+        tol: float | None = None,
+        memory: int | str | None = None,
+        n_clusters: int | None = None,
+        rank: Any = None,
+        keep_points: bool = True,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.alpha = alpha
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.tol = tol
+        self.memory = memory
+        self.n_clusters = n_clusters
+        self.rank = rank
+        self.keep_points = keep_points
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelRidge:
+        """Learn from points and their targets.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            float32 points are worked on in float32.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        sample_weight : float or array-like of shape (n_samples,), default=None
+            How many times each point counts; zero leaves it out.
+
+        Returns
+        -------
+        self
+        """
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C", multi_output=True, y_numeric=True)
+        weights = self._check_weights(sample_weight, X)
+        keep = check_flag(self.keep_points, name="keep_points", caller=self._caller)
+        Y = y.reshape(len(y), -1).astype(np.float64)
+        used = slice(None) if weights is None else weights > 0
+        weights = None if weights is None else weights[used]
+        best, records = _least_squares(self._fits(X[used], Y[used], weights), weights)
+        self.expansion_ = Expansion.of(best.A, best.coefficients)
+        self.bandwidth_ = best.bandwidth
+        self.alpha_ = (
+            best.alpha.copy() if isinstance(self.alpha, np.ndarray) and self.alpha.ndim else float(best.alpha[0])
+        )
+        self._n_dimensions = y.ndim
+        self._forget("cv_results_", "X_fit_", "dual_coef_", "factorization_")
+        if len(records) > 1:
+            self.cv_results_ = cv_results(records)
+        if keep:
+            self.X_fit_, self.factorization_ = X, best.A
+            self.dual_coef_ = np.zeros_like(Y)
+            self.dual_coef_[used] = best.coefficients
+            self.dual_coef_ = self.dual_coef_.reshape(y.shape)
+        return self
+
+    def predict(self, X: Any) -> FloatArray:
+        """Values at new points, in bounded memory however many they are.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_targets)
+        """
+        check_is_fitted(self)
+        values = self._predict(self._check_X(X, reset=False), self.expansion_)
+        return values if self._n_dimensions == 2 else values[:, 0]
+
+
+def _least_squares(fits: Iterator[Fit], weights: FloatArray | None) -> tuple[Fit, list[Record]]:
+    """The regression of least squared leave-one-out error, and a record of each."""
+    best, records = None, list[Record]()
+    for fit in fits:
+        score = 0.0 if fit.left_out is None else -float(np.average((fit.left_out**2).mean(axis=1), weights=weights))
+        if best is None or score > max(record.score for record in records):
+            best = fit
+        records.append(Record(fit.bandwidth, fit.alpha, score))
+    assert best is not None
+    return best, records

@@ -1,0 +1,124 @@
+"""A fitted estimator as JSON and arrays, and back: parameters and fitted attributes, by what they are.
+
+Whatever an estimator sets in ``fit`` is saved, as long as it is made of numbers, strings, arrays, lists, dictionaries,
+kernels, `Expansion`, `Posterior` and `BlockBasis`. Anything else is refused by name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from blockbasis._typing import FloatArray
+from blockbasis.estimators.expansion import Expansion
+from blockbasis.estimators.posterior import Posterior
+from blockbasis.kernels import CallableKernel, Kernel, as_kernel
+from blockbasis.operator import BlockBasis
+from blockbasis.storage import (
+    describe_kernel,
+    describe_symmetric,
+    restore_kernel,
+    restore_symmetric,
+    useless_kernel,
+)
+
+_TAG = "__kind__"
+#: Dataclasses that are saved field by field.
+_STRUCTURES: dict[str, type[Expansion]] = {cls.__name__: cls for cls in (Expansion, Posterior)}
+
+
+def described(parameters: dict[str, Any], fitted: dict[str, Any]) -> tuple[dict[str, Any], dict[str, FloatArray]]:
+    """Metadata and arrays of an estimator's parameters and fitted attributes."""
+    arrays: dict[str, FloatArray] = {}
+    meta = {"parameters": _encoded(parameters, "parameters", arrays), "fitted": _encoded(fitted, "fitted", arrays)}
+    return meta, arrays
+
+
+def recovered(
+    meta: dict[str, Any], arrays: dict[str, FloatArray], kernel: Any
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Parameters and fitted attributes; ``kernel`` takes the place of a user's own function."""
+    needed = _needs_function(meta)
+    if needed and kernel is None:
+        raise ValueError(
+            "This estimator was made with a kernel callable, which a file cannot hold. Give it again: "
+            "blockbasis.load(path, kernel=function)."
+        )
+    if kernel is not None and not needed:
+        raise ValueError(useless_kernel("an estimator with its kernel", kernel))
+    function = None if kernel is None else as_kernel(kernel, caller="load")
+    return _decoded(meta["parameters"], arrays, function), _decoded(meta["fitted"], arrays, function)
+
+
+def _encoded(value: Any, name: str, arrays: dict[str, FloatArray]) -> Any:
+    """JSON of a value; arrays go into ``arrays``, named by where they stand."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, np.generic) and value.dtype.kind in "biuf":
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return _encoded_array(value, name, arrays)
+    if isinstance(value, (list, tuple)):
+        items = [_encoded(item, f"{name}.{i}", arrays) for i, item in enumerate(value)]
+        return items if isinstance(value, list) else {_TAG: "tuple", "items": items}
+    if isinstance(value, dict):
+        pairs = [[_encoded(k, name, arrays), _encoded(v, f"{name}.{k}", arrays)] for k, v in value.items()]
+        return {_TAG: "dict", "pairs": pairs}
+    if isinstance(value, BlockBasis):
+        meta, own = describe_symmetric(value)
+        arrays |= {f"{name}.{key}": array for key, array in own.items()}
+        return {_TAG: "BlockBasis", "meta": meta, "prefix": f"{name}.", "arrays": list(own)}
+    if _STRUCTURES.get(type(value).__name__) is type(value):
+        return {_TAG: type(value).__name__, "fields": _encoded(vars(value), name, arrays)}
+    if isinstance(value, Kernel):
+        known = describe_kernel(value)
+        if known is not None:
+            return {_TAG: "kernel", "kernel": known}
+        if isinstance(value, CallableKernel):
+            return {_TAG: "function", "wrapped": True}
+    elif callable(value) and name == "parameters.kernel":
+        return {_TAG: "function", "wrapped": False}
+    raise TypeError(
+        f"The 'A' parameter of save must be an estimator of numbers, arrays and kernels of the package. Got "
+        f"{type(value).__name__} in its {name} instead."
+    )
+
+
+def _encoded_array(value: FloatArray, name: str, arrays: dict[str, FloatArray]) -> Any:
+    if value.dtype.kind in "OU":  # names of columns and classes: a list that JSON holds
+        items = [_encoded(item, name, arrays) for item in value.ravel().tolist()]
+        return {_TAG: "objects", "items": items, "shape": value.shape, "dtype": value.dtype.str}
+    arrays[name] = value
+    return {_TAG: "array", "name": name}
+
+
+def _decoded(saved: Any, arrays: dict[str, FloatArray], function: Kernel | None) -> Any:
+    if isinstance(saved, list):
+        return [_decoded(item, arrays, function) for item in saved]
+    if not isinstance(saved, dict):
+        return saved
+    kind = saved[_TAG]
+    if kind == "array":
+        return arrays[saved["name"]]
+    if kind == "objects":
+        return np.array(saved["items"], dtype=saved["dtype"]).reshape(saved["shape"])
+    if kind == "tuple":
+        return tuple(_decoded(saved["items"], arrays, function))
+    if kind == "dict":
+        return {_decoded(k, arrays, function): _decoded(v, arrays, function) for k, v in saved["pairs"]}
+    if kind == "kernel":
+        return restore_kernel(saved["kernel"], None)
+    if kind == "function":
+        assert isinstance(function, CallableKernel)
+        return function if saved["wrapped"] else function.function
+    if kind in _STRUCTURES:
+        return _STRUCTURES[kind](**_decoded(saved["fields"], arrays, function))
+    own = {key: arrays[saved["prefix"] + key] for key in saved["arrays"]}
+    return restore_symmetric(saved["meta"], own, None if saved["meta"]["kernel"] else function)
+
+
+def _needs_function(saved: Any) -> bool:
+    if isinstance(saved, dict):
+        return saved.get(_TAG) == "function" or any(_needs_function(value) for value in saved.values())
+    return isinstance(saved, list) and any(_needs_function(item) for item in saved)
