@@ -94,6 +94,7 @@ def reproduce(
     name: Annotated[str, typer.Argument(help="A figure or table, or 'all'; without it they are listed.")] = "",
     quick: Annotated[bool, typer.Option("--quick", help="Smaller and fewer measurements: minutes, not hours.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder of the results.", file_okay=False)] = None,
+    page: Annotated[Path | None, typer.Option(help="Where to write the Markdown page.", dir_okay=False)] = None,
 ) -> None:
     """Measure the paper's figures and tables again, and say whether its claims hold.
 
@@ -115,8 +116,9 @@ def reproduce(
             _report(result, folder)
         command = f"blockbasis reproduce {_ALL}{' --quick' if quick else ''}"
         known = [read(experiment, folder, quick=quick) for experiment in EXPERIMENTS.values()]
-        page, _ = write_index([result for result in known if result is not None], folder, command=command)
-    _out.print(f"\nAll results so far: {page}", highlight=False)
+        found = [result for result in known if result is not None]
+        paths = write_index(found, folder, command=command, page=page)
+    _out.print(f"\nAll results so far: {paths[0]}, {paths[1]}", highlight=False)
 
 
 def _report(result: Result, folder: Path) -> None:

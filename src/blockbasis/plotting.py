@@ -37,6 +37,8 @@ _METHODS = {
 }
 _PANEL = (4.6, 3.5)  # inches
 _DOTS_PER_INCH = 150
+#: An axis whose ends have a smaller ratio is labelled at 1, 2 and 5 times the powers of ten.
+_SHORT = 300
 
 
 def style(place: int | str) -> dict[str, Any]:
@@ -185,6 +187,8 @@ def save(figure: Any, stem: Path) -> tuple[Path, Path]:
     ...     [path.name for path in save(figure, pathlib.Path(folder) / "empty")]
     ['empty.svg', 'empty.png']
     """
+    for axes in figure.axes:
+        _quiet_log_ticks(axes)
     paths = stem.parent / f"{stem.name}.svg", stem.parent / f"{stem.name}.png"
     for path in paths:
         # Without a date the same figure gives the same file.
@@ -192,3 +196,16 @@ def save(figure: Any, stem: Path) -> tuple[Path, Path]:
         with replacing(path) as stream:
             figure.savefig(stream, format=path.suffix[1:], dpi=_DOTS_PER_INCH, metadata=metadata)
     return paths
+
+
+def _quiet_log_ticks(axes: Any) -> None:
+    """Few plain labels on logarithmic axes: matplotlib's own run into each other where an axis spans about a decade."""
+    from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter
+
+    for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+        if axis.get_scale() != "log" or isinstance(axis.get_major_locator(), FixedLocator):
+            continue
+        axis.set_minor_formatter(NullFormatter())
+        if high < _SHORT * low:
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axis.set_major_formatter("{x:g}")

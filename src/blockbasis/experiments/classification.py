@@ -18,6 +18,8 @@ from blockbasis.progress import counting
 _PENALTY = 1.0
 _TEST_SHARE = 0.2
 _FOLDS = 3
+#: Places along each side at which a boundary is looked for.
+_GRID = 160
 
 
 def machine(bandwidth: float) -> SVC:
@@ -85,7 +87,7 @@ def draw_classes(axes: Any, X: FloatArray, y: IntArray) -> None:
 def draw_boundary(axes: Any, model: Any, X: FloatArray, *, colour: str, linestyle: str = "-") -> None:
     """Where the classes that a model finds meet."""
     low, high = X.min(axis=0) - 0.05, X.max(axis=0) + 0.05
-    grid = np.meshgrid(np.linspace(low[0], high[0], 250), np.linspace(low[1], high[1], 250))
+    grid = np.meshgrid(*(np.linspace(a, b, _GRID) for a, b in zip(low, high, strict=True)))
     found = model.predict(np.column_stack([axis.ravel() for axis in grid])).reshape(grid[0].shape)
     for c in model.classes_[:-1]:
         axes.contour(*grid, (found <= c).astype(float), levels=[0.5], colors=[colour], linestyles=[linestyle])

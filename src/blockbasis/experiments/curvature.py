@@ -35,7 +35,7 @@ def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
 
 def _draw(result: Result) -> Any:
     figure, (left, right) = plotting.panels(2)
-    X, y = overlapping_clusters(1200, radius=_RADIUS, rng=np.random.default_rng(0))
+    X, y = overlapping_clusters(600, radius=_RADIUS, rng=np.random.default_rng(0))
     draw_classes(left, X, y)
     for place, h in enumerate(_DRAWN):
         look = plotting.style(place + 4)

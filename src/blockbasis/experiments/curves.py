@@ -35,6 +35,8 @@ LABELS = {
 }
 #: Points up to which an error is exact, and rows that it is estimated from beyond.
 _EXACT_POINTS, _ERROR_ROWS = 5_000, 2_000
+#: Errors above are not drawn: they say no more than that the method has failed.
+_HOPELESS = 10.0
 #: Methods that no seed changes.
 _DETERMINISTIC = ("svd",)
 
@@ -73,6 +75,7 @@ def draw_errors(axes: Any, result: Result, x: str, **selected: Any) -> None:
     axes.set(xscale="log", yscale="log", ylabel="relative error")
     axes.set_xticks(places, [f"{at:g}" for at in places], minor=False)
     axes.set_xticks([], minor=True)
+    axes.set_ylim(top=min(axes.get_ylim()[1], _HOPELESS))
 
 
 def _errors(result: Result, **selected: Any) -> list[float]:

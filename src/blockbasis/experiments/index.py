@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,8 +17,10 @@ _STYLE = (
 )
 
 
-def write_index(results: Sequence[Result], folder: Path, *, command: str) -> tuple[Path, Path]:
-    """Write ``index.html`` and ``reproduction.md`` about results whose pictures are in the same folder.
+def write_index(
+    results: Sequence[Result], folder: Path, *, command: str, page: Path | None = None
+) -> tuple[Path, Path]:
+    """Write ``index.html`` beside the pictures of the results, and the same in Markdown.
 
     Parameters
     ----------
@@ -25,6 +28,8 @@ def write_index(results: Sequence[Result], folder: Path, *, command: str) -> tup
     folder : Path
     command : str
         What prints the same again.
+    page : Path, default=None
+        Of the Markdown, which links to the pictures; None is ``reproduction.md`` beside them.
 
     Returns
     -------
@@ -38,12 +43,12 @@ def write_index(results: Sequence[Result], folder: Path, *, command: str) -> tup
     ...     [path.name for path in write_index([], pathlib.Path(folder), command="blockbasis reproduce all")]
     ['index.html', 'reproduction.md']
     """
-    pages = {folder / "index.html": _html(results, command), folder / "reproduction.md": _markdown(results, command)}
-    for path, text in pages.items():
+    index, page = folder / "index.html", page or folder / "reproduction.md"
+    pictures = Path(os.path.relpath(folder, page.parent)).as_posix()
+    for path, text in ((index, _html(results, command)), (page, _markdown(results, command, pictures))):
         with replacing(path) as stream:
             stream.write(text.encode())
-    first, second = pages
-    return first, second
+    return index, page
 
 
 def _summary(results: Sequence[Result]) -> str:
@@ -56,7 +61,7 @@ def _mark(holds: bool) -> str:
     return "holds" if holds else "does not hold"
 
 
-def _markdown(results: Sequence[Result], command: str) -> str:
+def _markdown(results: Sequence[Result], command: str, pictures: str) -> str:
     lines = [
         "# The paper's figures and tables, measured again",
         "",
@@ -81,9 +86,9 @@ def _markdown(results: Sequence[Result], command: str) -> str:
             "",
             f"**{_mark(verdict.holds).capitalize()}.** {verdict.sentence}",
             "",
-            f"![{about.title}]({about.name}.svg)",
+            f"![{about.title}]({pictures}/{about.name}.svg)",
             "",
-            f"`blockbasis reproduce {about.name}`, {result.seconds:.0f} s; numbers: `{about.name}.csv`.",
+            f"`blockbasis reproduce {about.name}`, {result.seconds:.0f} s; numbers: [{about.name}.csv]({pictures}/{about.name}.csv).",
         ]
     return "\n".join(lines) + "\n"
 
