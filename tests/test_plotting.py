@@ -23,7 +23,7 @@ def test_every_run_is_a_marker_and_the_mean_a_line():
     runs, mean = axes.lines
     assert sorted(runs.get_ydata()) == [1, 3, 4, 6]
     assert runs.get_linestyle() == "None"
-    assert mean.get_ydata() == [2, 5]
+    assert list(mean.get_ydata()) == [2, 5]
 
 
 def test_the_same_figure_gives_the_same_file(tmp_path):

@@ -47,20 +47,10 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bench.json"]
     json.loads((tmp_path / "bench.json").read_text())
     rest = Bench()
-    assert read(rest.experiment, tmp_path).missing == ("d3",)
+    assert read(rest.experiment, tmp_path) is None
     result = run(rest.experiment, folder=tmp_path)
     assert rest.measured == [3]
     assert result.rows == run(Bench().experiment).rows
-
-
-def test_parts_of_a_data_set_that_stopped_half_way_are_no_result(tmp_path):
-    bench = Bench()
-    run(bench.experiment, parts=[{"data": "d", "n": 1}], folder=tmp_path)
-    both = Experiment(
-        "bench", "", "", "", lambda quick: [{"data": "d", "n": 1}, {"data": "d", "n": 2}],
-        bench.measure, bench.experiment.draw, bench.experiment.judge,
-    )  # fmt: skip
-    assert read(both, tmp_path) is None
 
 
 def test_other_settings_and_other_seeds_are_run(tmp_path):
@@ -86,7 +76,9 @@ def test_missing_data_sets_are_left_out_and_named(tmp_path):
     result = run(Bench(missing=(2,)).experiment, folder=tmp_path)
     assert result.missing == ("d2",)
     assert f"{result.verdict()}" == "Holds. 2 rows. Not at hand: d2."
-    assert read(result.experiment, tmp_path).missing == ("d2",)
+    again = read(result.experiment, tmp_path)
+    assert (again.missing, again.rows) == (result.missing, result.rows)
+    assert read(Bench(sizes=(1, 2, 3, 4)).experiment, tmp_path) is None
 
 
 def test_progress_counts_the_parts():

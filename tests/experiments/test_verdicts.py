@@ -16,7 +16,10 @@ def verdict(name, parts):
 def ranks(at_four, smaller=(4177, 4177, 4177)):
     tolerances = (1e-4, 1e-3, 1e-2)
     return [
-        ({"data": "abalone", "h": h}, [{"tol": t, "rank": r, "points": 4177} for t, r in zip(tolerances, found)])
+        (
+            {"data": "abalone", "h": h},
+            [{"tol": t, "rank": r, "points": 4177} for t, r in zip(tolerances, found, strict=True)],
+        )
         for h, found in ((0.0625, smaller), (4.0, at_four))
     ]
 

@@ -113,9 +113,11 @@ class Result:
     Examples
     --------
     >>> from blockbasis.experiments import EXPERIMENTS, run
-    >>> result = run(EXPERIMENTS["alternating"], parts=[{"clusters": 4, "n": 200, "repetitions": 1}])
-    >>> f"{result.verdict()}"[:5]
-    'Holds'
+    >>> result = run(EXPERIMENTS["curvature"], parts=[{"n": 300}])
+    >>> result.verdict().holds
+    True
+    >>> len(result.rows), result.rows[0]["n"]
+    (33, 300)
     """
 
     experiment: Experiment
@@ -153,7 +155,7 @@ class Result:
 
     def save(self, folder: Path) -> None:
         """Write ``NAME.json``, from which the result can be read, and ``NAME.csv``."""
-        write_json(folder / f"{self.experiment.name}.json", self.parts)
+        write_json(folder / f"{self.experiment.name}.json", self.parts, self.missing)
         with replacing(folder / f"{self.experiment.name}.csv") as stream:
             stream.write(_csv(self.rows).encode())
 
@@ -167,20 +169,22 @@ def _csv(rows: Sequence[Row]) -> str:
     return text.getvalue()
 
 
-def write_json(path: Path, parts: Iterable[Part]) -> None:
-    """Finished parts as JSON, whole or not at all."""
-    contents = [{"settings": part.settings, "seconds": part.seconds, "rows": part.rows} for part in parts]
+def write_json(path: Path, parts: Iterable[Part], missing: Sequence[str] = ()) -> None:
+    """Finished parts and data sets that were looked for in vain as JSON, whole or not at all."""
+    finished = [{"settings": part.settings, "seconds": part.seconds, "rows": part.rows} for part in parts]
+    contents = {"missing": missing, "parts": finished}
     with replacing(path) as stream:
-        stream.write(json.dumps({"parts": contents}, indent=1, default=_plain, allow_nan=False).encode())
+        stream.write(json.dumps(contents, indent=1, default=_plain, allow_nan=False).encode())
 
 
-def read_json(path: Path) -> list[Part]:
-    """Finished parts of a file; none where there is no file, or one that was not written here."""
+def read_json(path: Path) -> tuple[list[Part], tuple[str, ...]]:
+    """What `write_json` wrote; nothing where there is no file, or one of something else."""
     try:
-        contents = json.loads(path.read_bytes())["parts"]
-        return [Part(each["settings"], float(each["seconds"]), tuple(each["rows"])) for each in contents]
+        contents = json.loads(path.read_bytes())
+        parts = [Part(each["settings"], float(each["seconds"]), tuple(each["rows"])) for each in contents["parts"]]
+        return parts, tuple(contents["missing"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return []
+        return [], ()
 
 
 def _plain(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
         chosen = {**settings, settings["varied"]: value}
         X = unit_cube_mixture(chosen["points"], _DIMENSION, rng=rng)
         choices = {"n_clusters": chosen["clusters"], "rank": chosen["rank"], "algorithm": chosen["algorithm"]}
-        seconds, A = timed(lambda X=X, c=choices: bb.factorize(X, bb.Gaussian(_BANDWIDTH), rng=rng, **c))
+        seconds, A = timed(partial(bb.factorize, X, bb.Gaussian(_BANDWIDTH), rng=rng, **choices))
         rows.append({"value": value, "factorization": seconds, "application": product_seconds(A, rng)})
     return rows
 

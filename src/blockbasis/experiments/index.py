@@ -76,6 +76,7 @@ def _markdown(results: Sequence[Result], command: str, pictures: str) -> str:
         lines.append(f"| [{about.title}](#{about.name}) | {about.section} | {mark} | {result.seconds:.0f} |")
     for result in results:
         about, verdict = result.experiment, result.verdict()
+        stem = f"{pictures}/{about.name}"
         lines += [
             "",
             f'<a id="{about.name}"></a>',
@@ -86,9 +87,9 @@ def _markdown(results: Sequence[Result], command: str, pictures: str) -> str:
             "",
             f"**{_mark(verdict.holds).capitalize()}.** {verdict.sentence}",
             "",
-            f"![{about.title}]({pictures}/{about.name}.svg)",
+            f"![{about.title}]({stem}.svg)",
             "",
-            f"`blockbasis reproduce {about.name}`, {result.seconds:.0f} s; numbers: [{about.name}.csv]({pictures}/{about.name}.csv).",
+            f"`blockbasis reproduce {about.name}`, {result.seconds:.0f} s; [numbers]({stem}.csv), [PNG]({stem}.png).",
         ]
     return "\n".join(lines) + "\n"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,7 @@ def _some_of_each(groups: Partition, share: float, rng: np.random.Generator) -> 
 def _factorization_seconds(X: FloatArray, choices: dict[str, Any], rng: np.random.Generator) -> float:
     """The shorter of two: a busy machine only ever makes them longer."""
     kernel = bb.Gaussian(_BANDWIDTH)
-    return min(timed(lambda s=stream: bb.factorize(X, kernel, rng=s, **choices))[0] for stream in rng.spawn(2))
+    return min(timed(partial(bb.factorize, X, kernel, rng=stream, **choices))[0] for stream in rng.spawn(2))
 
 
 def _draw(result: Result) -> Any:

@@ -53,7 +53,7 @@ def run(
     """
     wanted = _with_seed(experiment.parts(quick) if parts is None else parts, seed)
     path = None if folder is None else folder / f"{experiment.name}.json"
-    known = _finished(path)
+    known, _ = _finished(path)
     count = counting(experiment.name, len(wanted))
     missing: list[str] = []
     for key, settings in wanted.items():
@@ -72,7 +72,7 @@ def run(
 
 
 def read(experiment: Experiment, folder: Path, *, quick: bool = False, seed: int = 0) -> Result | None:
-    """The result of an earlier run, if it is complete but for data sets that were missing.
+    """The result of an earlier run that came to its end.
 
     Parameters
     ----------
@@ -92,12 +92,11 @@ def read(experiment: Experiment, folder: Path, *, quick: bool = False, seed: int
     >>> read(EXPERIMENTS["statistics"], Path("nowhere")) is None
     True
     """
-    known = _finished(folder / f"{experiment.name}.json")
+    known, missing = _finished(folder / f"{experiment.name}.json")
     wanted = _with_seed(experiment.parts(quick), seed)
-    present = tuple(known[key] for key in wanted if key in known)
-    missing = tuple(dict.fromkeys(settings.get("data") for key, settings in wanted.items() if key not in known))
-    stopped = any(part.settings.get("data") in missing for part in present)
-    return None if stopped or not present else Result(experiment, present, tuple(map(str, missing)))
+    if any(key not in known and settings.get("data") not in missing for key, settings in wanted.items()):
+        return None
+    return Result(experiment, tuple(known[key] for key in wanted if key in known), missing)
 
 
 def _with_seed(parts: Sequence[Settings], seed: int) -> dict[str, Settings]:
@@ -109,8 +108,9 @@ def _key(settings: Settings) -> str:
     return json.dumps(settings, sort_keys=True)
 
 
-def _finished(path: Path | None) -> dict[str, Part]:
-    return {} if path is None else {_key(part.settings): part for part in read_json(path)}
+def _finished(path: Path | None) -> tuple[dict[str, Part], tuple[str, ...]]:
+    parts, missing = ([], ()) if path is None else read_json(path)
+    return {_key(part.settings): part for part in parts}, missing
 
 
 def _keep(path: Path | None, parts: dict[str, Part]) -> None:
