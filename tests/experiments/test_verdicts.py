@@ -122,24 +122,28 @@ def test_regression_must_reach_the_exact_solution_and_beat_the_others():
 
 
 def test_the_smaller_class_must_be_lost_sooner():
-    def parts(lost_at):
+    def parts(low, high):
         rows = [
-            {"h": h, "class": c, "f1": float(h < lost), "accuracy": 1.0, "cv_accuracy": 1.0}
-            for c, lost in ((1, 4.0), (2, lost_at))
+            {"h": h, "class": c, "f1": float(first <= h <= last), "accuracy": 1.0, "cv_accuracy": 1.0}
+            for c, first, last in ((1, 0.5, 2.0), (2, low, high))
             for h in (0.5, 1.0, 2.0, 8.0)
         ]
         return [({"n": 100}, rows)]
 
-    assert verdict("circles", parts(lost_at=1.5)).holds
-    assert not verdict("circles", parts(lost_at=4.0)).holds
+    assert verdict("circles", parts(0.5, 1.0)).holds
+    assert not verdict("circles", parts(0.5, 2.0)).holds
+    assert not verdict("circles", parts(0.5, 8.0)).holds
 
 
 def test_the_best_bandwidth_must_follow_the_size_of_the_clusters():
-    def parts(power):
-        return [({"clusters": 4}, [{"sigma": s, "h": s**power, "accuracy": 1.0} for s in np.geomspace(0.01, 0.1, 5)])]
+    def parts(best):
+        sizes = dict(zip((4, 9, 20, 36, 64, 100), (0.12, 0.08, 0.05, 0.04, 0.03, 0.02), strict=True))
+        return [({"clusters": k}, [{"sigma": s, "h": best(s), "accuracy": 1.0}]) for k, s in sizes.items()]
 
-    assert verdict("alternating", parts(1.0)).holds
-    assert not verdict("alternating", parts(0.1)).holds
+    assert verdict("alternating", parts(lambda sigma: 3 * sigma)).holds
+    assert not verdict("alternating", parts(lambda sigma: 1 + np.sin(300 * sigma))).holds
+    # A single point far from all others is no line.
+    assert not verdict("alternating", parts(lambda sigma: 5 if sigma == 0.12 else 1 + np.sin(300 * sigma))).holds
 
 
 def test_bases_of_whole_rows_must_be_better():

@@ -23,18 +23,19 @@ def describe(X: FloatArray, y: IntArray, label: int) -> Row:
 
 
 def judge_nested(result: Result) -> Verdict:
-    """The smaller class is good up to no larger bandwidth, and is lost sooner as the bandwidth grows."""
-    good = {c: _largest(result, c, 1 - _GOOD) for c in (_SMALLER, _LARGER)}
-    kept = {c: _largest(result, c, _LOST) for c in (_SMALLER, _LARGER)}
+    """The smaller class is good up to no larger a bandwidth, and is lost sooner as the bandwidth grows."""
+    good = {c: _bandwidths(result, c, 1 - _GOOD) for c in (_SMALLER, _LARGER)}
+    kept = {c: max(_bandwidths(result, c, _LOST)) for c in (_SMALLER, _LARGER)}
+    smaller, larger = (f"from h = {min(good[c]):.2g} to {max(good[c]):.2g}" for c in (_SMALLER, _LARGER))
     return Verdict(
-        good[_SMALLER] <= good[_LARGER] and kept[_SMALLER] < kept[_LARGER],
-        f"The smaller class is within {_GOOD:.0%} of its best F1 up to h = {good[_SMALLER]:.2g}, the larger up to "
-        f"{good[_LARGER]:.2g}; half of the best is left up to {kept[_SMALLER]:.2g} and {kept[_LARGER]:.2g}.",
+        max(good[_SMALLER]) <= max(good[_LARGER]) and kept[_SMALLER] < kept[_LARGER],
+        f"The smaller class is within {_GOOD:.0%} of its best F1 {smaller}, the larger {larger}; half of the best is "
+        f"left up to {kept[_SMALLER]:.2g} and {kept[_LARGER]:.2g}.",
     )
 
 
-def _largest(result: Result, label: int, share: float) -> float:
-    """The largest bandwidth that still has a share of the best score."""
+def _bandwidths(result: Result, label: int, share: float) -> list[float]:
+    """Bandwidths at which a class has a share of its best score."""
     rows = result.where(**{"class": label})
     top = max(row["f1"] for row in rows)
-    return float(max(row["h"] for row in rows if row["f1"] >= share * top))
+    return [row["h"] for row in rows if row["f1"] >= share * top]
