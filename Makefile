@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test lint format bench clean
 
 demo: $(VENV)/.demo
-	$(BIN)/python examples/demo.py
+	$(BIN)/python -m blockbasis.demo
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term:skip-covered --cov-fail-under=95

@@ -277,3 +277,25 @@ def test_bad_settings(tmp_path, monkeypatch):
         NotADirectoryError, match="environment variable BLOCKBASIS_DATA must be a directory that exists"
     ):
         datasets.load("abalone")
+
+
+# --- find ------------------------------------------------------------------------------------------------------------
+
+
+def test_find_looks_where_load_does(tmp_path, monkeypatch):
+    home, cache = tmp_path / "home", tmp_path / "cache"
+    home.mkdir()
+    cache.mkdir()
+    monkeypatch.setenv("BLOCKBASIS_CACHE", str(cache))
+    monkeypatch.delenv("BLOCKBASIS_DATA", raising=False)
+    assert datasets.find("abalone", home) is None
+    (cache / "pendigits.npz").touch()
+    assert datasets.find("pendigits-train") == cache / "pendigits.npz"
+    (home / "pendigits.npz").touch()
+    assert datasets.find("pendigits", home) == home / "pendigits.npz"
+    (home / "otto").mkdir()
+    assert datasets.find("otto", home) == home / "otto"
+    monkeypatch.setenv("BLOCKBASIS_DATA", str(home))
+    assert datasets.find("otto") == home / "otto"
+    with pytest.raises(ValueError, match="'name' parameter of find must be one of"):
+        datasets.find("nothing")

@@ -6,6 +6,7 @@ from blockbasis.datasets.dataset import Dataset as Dataset
 from blockbasis.datasets.dataset import standardized as standardized
 from blockbasis.datasets.files import load_file as load_file
 from blockbasis.datasets.loading import NAMES as NAMES
+from blockbasis.datasets.loading import find as find
 from blockbasis.datasets.loading import load as load
 from blockbasis.datasets.synthetic import alternating_clusters as alternating_clusters
 from blockbasis.datasets.synthetic import circles_in_circle as circles_in_circle

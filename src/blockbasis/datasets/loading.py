@@ -71,6 +71,36 @@ def load(name: str, data_home: str | os.PathLike[str] | None = None, standardize
     return Dataset(standardized(X) if standardize else X, y, name, recipe.description + part, recipe.source)
 
 
+def find(name: str, data_home: str | os.PathLike[str] | None = None) -> Path | None:
+    """Where a data set is at hand; None where `load` would have to download it.
+
+    Parameters
+    ----------
+    name : str
+    data_home : str or path-like, default=None
+        As in `load`.
+
+    Returns
+    -------
+    Path or None
+        A file, or a folder of files that the user brought. What is in it has not been looked at.
+
+    Examples
+    --------
+    >>> from blockbasis import datasets
+    >>> path = datasets.find("abalone")
+    >>> path is None or path.exists()
+    True
+    """
+    name = check_choice(name, (*NAMES, *_ALIASES), name="name", caller="find")
+    whole, _ = _PARTS.get(_ALIASES.get(name, name), (_ALIASES.get(name, name), None))
+    home = _check_home(data_home)
+    places = [] if home is None else [home / f"{whole}.npz"]
+    if home is not None and RECIPES[whole].convert is not None:
+        places.append(home / whole)
+    return next((place for place in (*places, cache_directory() / f"{whole}.npz") if place.exists()), None)
+
+
 def _check_home(data_home: Any) -> Path | None:
     named = os.environ.get(DATA_HOME)
     if data_home is not None and not isinstance(data_home, (str, os.PathLike)):

@@ -1,0 +1,20 @@
+"""The command line as ``python -m blockbasis``, and what to install where it cannot start."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line, or say that it is an extra."""
+    try:
+        from blockbasis.cli import app
+    except ImportError as error:
+        if error.name not in ("typer", "rich"):
+            raise
+        sys.exit(f"The command line needs {error.name}: pip install 'blockbasis[cli]'")
+    app()
+
+
+if __name__ == "__main__":
+    main()

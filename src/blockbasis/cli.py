@@ -1,0 +1,239 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from blockbasis import datasets, kernels, plotting
+from blockbasis._typing import FloatArray
+from blockbasis.datasets.recipes import RECIPES
+from blockbasis.demo import main as run_demo
+from blockbasis.experiments import EXPERIMENTS, Result, read, run, write_index
+from blockbasis.experiments import compare as compare_methods
+from blockbasis.experiments.comparison import BUDGETS
+from blockbasis.experiments.curves import LABELS, METHODS, mean_errors, spread
+from blockbasis.progress import ProgressEvent, reporting
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="Kernel matrices in linear time and memory, across bandwidths.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+_out = Console()
+_err = Console(stderr=True)
+_ALL = "all"
+
+
+class KernelName(StrEnum):
+    """Kernels with a bandwidth alone."""
+
+    gaussian = "gaussian"
+    laplacian = "laplacian"
+    cauchy = "cauchy"
+
+
+def _fail(message: object) -> NoReturn:
+    _err.print(f"[red]Error:[/] {escape(str(message))}")
+    raise typer.Exit(1)
+
+
+@contextmanager
+def _errors_said() -> Iterator[None]:
+    """What a user can mend as one line, without a traceback."""
+    try:
+        yield
+    except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
+        _fail(error)
+
+
+def _check_name(name: str, known: Iterable[str], what: str) -> None:
+    known = list(known)
+    if name in known:
+        return
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+    hint = f" Did you mean {' or '.join(near)}?" if near else f" There are: {', '.join(known)}."
+    _fail(f"There is no {what} {name!r}.{hint}")
+
+
+@contextmanager
+def _bars() -> Iterator[None]:
+    """A bar for each stage of the work inside; it goes when the stage is done."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=_err, transient=True) as progress:
+        tasks: dict[str, TaskID] = {}
+
+        def show(event: ProgressEvent) -> None:
+            if event.stage not in tasks:
+                tasks[event.stage] = progress.add_task(event.stage, total=event.total)
+            progress.update(tasks[event.stage], completed=event.done)
+            if event.done == event.total:
+                progress.remove_task(tasks.pop(event.stage))
+
+        with reporting(show):
+            yield
+
+
+# --- reproduce -------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def reproduce(
+    name: Annotated[str, typer.Argument(help="A figure or table, or 'all'; without it they are listed.")] = "",
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller and fewer measurements: minutes, not hours.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder of the results.", file_okay=False)] = None,
+    page: Annotated[Path | None, typer.Option(help="Where to write the Markdown page.", dir_okay=False)] = None,
+) -> None:
+    """Measure the paper's figures and tables again, and say whether its claims hold.
+
+    Each is written to OUT as JSON, CSV, SVG and PNG, with an index page. What is there already, with the same
+    settings, is not run again: an interrupted run goes on where it stopped.
+    """
+    if not name:
+        _list_experiments()
+        return
+    _check_name(name, [_ALL, *EXPERIMENTS], "figure or table")
+    folder = out or Path("reproduction-quick" if quick else "reproduction")
+    chosen = list(EXPERIMENTS.values()) if name == _ALL else [EXPERIMENTS[name]]
+    with _errors_said():
+        plotting.panels(1)  # a missing extra is better known before hours of work than after
+        folder.mkdir(parents=True, exist_ok=True)
+        for experiment in chosen:
+            with _bars():
+                result = run(experiment, quick=quick, folder=folder)
+            _report(result, folder)
+        command = f"blockbasis reproduce {_ALL}{' --quick' if quick else ''}"
+        known = [read(experiment, folder, quick=quick) for experiment in EXPERIMENTS.values()]
+        found = [result for result in known if result is not None]
+        paths = write_index(found, folder, command=command, page=page)
+    _out.print(f"\nAll results so far: {paths[0]}, {paths[1]}", highlight=False)
+
+
+def _report(result: Result, folder: Path) -> None:
+    if result.parts:
+        result.draw(folder)
+    verdict = result.verdict()
+    mark = "[green]holds[/]" if verdict.holds else "[red]does not hold[/]"
+    _out.print(f"[bold]{result.experiment.name}[/] {mark} ({result.seconds:.0f} s). {escape(verdict.sentence)}")
+
+
+def _list_experiments() -> None:
+    table = Table("name", "section", "what it shows", box=None)
+    for experiment in EXPERIMENTS.values():
+        table.add_row(experiment.name, experiment.section, experiment.title)
+    _out.print(table)
+    _out.print("\nblockbasis reproduce NAME, or all; --quick for smaller ones.")
+
+
+# --- compare ---------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def compare(
+    file: Annotated[Path, typer.Argument(help="Your points: CSV, NPZ, NPY, Parquet or LIBSVM.")],
+    bandwidth: Annotated[float, typer.Option("--bandwidth", "-b", help="Of the kernel, in units of the columns used.")],
+    kernel: Annotated[KernelName, typer.Option(help="Kernel.")] = KernelName.gaussian,
+    memory: Annotated[list[int] | None, typer.Option(help="Floats per point; may be given several times.")] = None,
+    method: Annotated[list[str] | None, typer.Option(help="Method; may be given several times. Default: all.")] = None,
+    target: Annotated[str | None, typer.Option(help="Column that is not a coordinate, by name.")] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Columns as they are, not to standard deviation 1.")] = False,
+    points: Annotated[int, typer.Option(help="Most points to use; more are drawn at random.", min=2)] = 5000,
+    runs: Annotated[int, typer.Option(help="Runs of each method.", min=1)] = 3,
+    seed: Annotated[int, typer.Option(help="Seed.", min=0)] = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for JSON, CSV and pictures.", file_okay=False)] = None,
+) -> None:
+    """Error against memory of all methods on your own data, as a table and a picture."""
+    for each in method or ():
+        _check_name(each, METHODS, "method")
+    with _errors_said():
+        X = _points(file, target, raw, points, seed)
+        chosen = getattr(kernels, kernel.value.capitalize())(bandwidth)
+        if out is not None:
+            plotting.panels(1)
+            out.mkdir(parents=True, exist_ok=True)
+        with _bars():
+            result = compare_methods(
+                X, chosen, methods=method or METHODS, budgets=memory or BUDGETS, runs=runs, seed=seed
+            )
+        _out.print(_errors_table(result))
+        for note in dict.fromkeys(row["note"] for row in result.rows if "note" in row):
+            _out.print(f"[dim]{escape(note)}[/]")
+        _out.print(escape(result.verdict().sentence))
+        if out is not None:
+            result.save(out)
+            for path in result.draw(out):
+                _out.print(str(path), highlight=False)
+
+
+def _points(file: Path, target: str | None, raw: bool, most: int, seed: int) -> FloatArray:
+    X = datasets.load_file(file, target=target).X
+    if len(X) > most:
+        X = X[np.sort(np.random.default_rng(seed).choice(len(X), most, replace=False))]
+    return X if raw else datasets.standardized(X)
+
+
+def _errors_table(result: Result) -> Table:
+    """Mean error and spread of each method at each budget, the best of each budget in bold."""
+    budgets = result.distinct("floats")
+    means = {floats: mean_errors(result, floats=floats) for floats in budgets}
+    table = Table("method", *(f"{floats} floats" for floats in budgets), title=escape(result.experiment.title))
+    for method in result.distinct("method"):
+        cells = []
+        for floats in budgets:
+            if method not in means[floats]:
+                cells.append("-")
+                continue
+            mean = means[floats][method]
+            cell = f"{mean:.2e} ± {spread(result, method=method, floats=floats):.0e}"
+            cells.append(f"[bold]{cell}[/]" if mean == min(means[floats].values()) else cell)
+        table.add_row(LABELS[method], *cells)
+    return table
+
+
+# --- data ------------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def data(name: Annotated[str, typer.Argument(help="A data set to fetch; without it they are listed.")] = "") -> None:
+    """List the paper's data sets and where they are, or fetch one into the cache."""
+    with _errors_said():
+        if not name:
+            _list_data()
+            return
+        _check_name(name, RECIPES, "data set")
+        found = datasets.load(name, standardize=False)
+        _out.print(f"{found}\n{escape(found.description)}\n{escape(found.source)}", highlight=False)
+        _out.print(f"At {datasets.find(name)}", highlight=False)
+
+
+def _list_data() -> None:
+    table = Table("name", "points", "task", "here", box=None)
+    table.add_column("from", overflow="fold")
+    for recipe in RECIPES.values():
+        place = datasets.find(recipe.name)
+        absent = "no" if recipe.download is not None else "bring it"
+        size = f"{recipe.shape[0]} x {recipe.shape[1]}"
+        table.add_row(recipe.name, size, recipe.task, absent if place is None else "yes", escape(recipe.source))
+    _out.print(table)
+    _out.print(f"\nblockbasis data NAME fetches one into {datasets.cache_directory()}.", highlight=False)
+
+
+# --- demo ------------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def demo() -> None:
+    """Compress a kernel matrix of 50,000 points, measure the error, multiply by it."""
+    run_demo()

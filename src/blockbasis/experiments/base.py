@@ -1,0 +1,194 @@
+"""What an experiment is, and what comes out of it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from blockbasis import plotting
+from blockbasis._files import replacing
+
+#: One measurement, or the choices that one part of an experiment rests on: words, numbers and lists of them.
+Row: TypeAlias = dict[str, Any]
+Settings: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the paper's claim is seen in our figures.
+
+    Parameters
+    ----------
+    holds : bool
+    sentence : str
+        What was found, with the figures.
+
+    Examples
+    --------
+    >>> from blockbasis.experiments import Verdict
+    >>> f"{Verdict(True, 'The error falls.')}"
+    'Holds. The error falls.'
+    """
+
+    holds: bool
+    sentence: str
+
+    def __format__(self, spec: str) -> str:
+        return f"{'Holds' if self.holds else 'Does not hold'}. {self.sentence}"
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """One figure or table of the paper.
+
+    Parameters
+    ----------
+    name : str
+    title : str
+    section : str
+        Of the paper.
+    claim : str
+        What the paper says, in words.
+    parts : callable
+        From whether it should be quick to the settings of all parts. A part is the unit that is run whole or again; a
+        part that needs a data set has its name under "data".
+    measure : callable
+        From the settings of a part and a random generator to rows.
+    draw : callable
+        From a result to a matplotlib figure.
+    judge : callable
+        From a result to a `Verdict`.
+
+    Examples
+    --------
+    >>> from blockbasis.experiments import EXPERIMENTS
+    >>> EXPERIMENTS["statistics"].section
+    '4.2.2'
+    """
+
+    name: str
+    title: str
+    section: str
+    claim: str
+    parts: Callable[[bool], list[Settings]]
+    measure: Callable[[Settings, np.random.Generator], list[Row]]
+    draw: Callable[[Result], Any]
+    judge: Callable[[Result], Verdict]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A finished part.
+
+    Parameters
+    ----------
+    settings : dict
+    seconds : float
+    rows : tuple of dict
+    """
+
+    settings: Settings
+    seconds: float
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """The measurements of an experiment.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    parts : tuple of Part
+    missing : tuple of str
+        Data sets that were not at hand; what would have been measured on them is left out.
+
+    Examples
+    --------
+    >>> from blockbasis.experiments import EXPERIMENTS, run
+    >>> result = run(EXPERIMENTS["curvature"], parts=[{"n": 300}])
+    >>> result.verdict().holds
+    True
+    >>> len(result.rows), result.rows[0]["n"]
+    (33, 300)
+    """
+
+    experiment: Experiment
+    parts: tuple[Part, ...]
+    missing: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> list[Row]:
+        """Rows of all parts, each with the settings of its part."""
+        return [{**part.settings, **row} for part in self.parts for row in part.rows]
+
+    @property
+    def seconds(self) -> float:
+        return sum(part.seconds for part in self.parts)
+
+    def where(self, **values: Any) -> list[Row]:
+        """Rows that have these values."""
+        return [row for row in self.rows if all(row.get(name) == value for name, value in values.items())]
+
+    def distinct(self, name: str, **values: Any) -> list[Any]:
+        """Values of a column, each once, in the order of the rows."""
+        return list(dict.fromkeys(row[name] for row in self.where(**values) if name in row))
+
+    def verdict(self) -> Verdict:
+        """Whether the claim holds, judged from the rows at hand."""
+        absent = f" Not at hand: {', '.join(self.missing)}." if self.missing else ""
+        if not self.parts:
+            return Verdict(False, f"Nothing was measured.{absent}")
+        found = self.experiment.judge(self)
+        return Verdict(found.holds, found.sentence + absent)
+
+    def draw(self, folder: Path) -> tuple[Path, Path]:
+        """Write the picture as ``NAME.svg`` and ``NAME.png``."""
+        return plotting.save(self.experiment.draw(self), folder / self.experiment.name)
+
+    def save(self, folder: Path) -> None:
+        """Write ``NAME.json``, from which the result can be read, and ``NAME.csv``."""
+        write_json(folder / f"{self.experiment.name}.json", self.parts, self.missing)
+        with replacing(folder / f"{self.experiment.name}.csv") as stream:
+            stream.write(_csv(self.rows).encode())
+
+
+def _csv(rows: Sequence[Row]) -> str:
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def write_json(path: Path, parts: Iterable[Part], missing: Sequence[str] = ()) -> None:
+    """Finished parts and data sets that were looked for in vain as JSON, whole or not at all."""
+    finished = [{"settings": part.settings, "seconds": part.seconds, "rows": part.rows} for part in parts]
+    contents = {"missing": missing, "parts": finished}
+    with replacing(path) as stream:
+        stream.write(json.dumps(contents, indent=1, default=_plain, allow_nan=False).encode())
+
+
+def read_json(path: Path) -> tuple[list[Part], tuple[str, ...]]:
+    """What `write_json` wrote; nothing where there is no file, or one of something else."""
+    try:
+        contents = json.loads(path.read_bytes())
+        parts = [Part(each["settings"], float(each["seconds"]), tuple(each["rows"])) for each in contents["parts"]]
+        return parts, tuple(contents["missing"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return [], ()
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} does not belong into a row.")

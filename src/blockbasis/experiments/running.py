@@ -1,0 +1,127 @@
+"""Running an experiment part by part, and going on where an earlier run stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from blockbasis.datasets import DatasetError
+from blockbasis.experiments.base import Experiment, Part, Result, Settings, read_json, write_json
+from blockbasis.progress import counting
+
+
+def run(
+    experiment: Experiment,
+    *,
+    quick: bool = False,
+    parts: Sequence[Settings] | None = None,
+    folder: Path | None = None,
+    seed: int = 0,
+) -> Result:
+    """Measure what an experiment shows.
+
+    With a folder, each part is written to ``NAME.json`` there as it is finished, and a part that is in that file
+    already, with the same settings, is not run again: an interrupted run goes on where it stopped. A part whose data
+    set is not at hand is left out. The random numbers of a part depend on its settings and the seed alone.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    quick : bool, default=False
+        Smaller and fewer parts.
+    parts : sequence of dict, default=None
+        Settings to run instead of the experiment's own.
+    folder : Path, default=None
+        Created where there is none.
+    seed : int, default=0
+
+    Returns
+    -------
+    Result
+
+    Examples
+    --------
+    >>> from blockbasis.experiments import EXPERIMENTS, run
+    >>> result = run(EXPERIMENTS["alternating"], parts=[{"clusters": 4, "n": 200, "repetitions": 1}])
+    >>> len(result.parts)
+    1
+    """
+    wanted = _with_seed(experiment.parts(quick) if parts is None else parts, seed)
+    path = None if folder is None else folder / f"{experiment.name}.json"
+    known, _ = _finished(path)
+    count = counting(experiment.name, len(wanted))
+    missing: list[str] = []
+    for key, settings in wanted.items():
+        if key not in known and settings.get("data") not in missing:
+            try:
+                known[key] = _measured(experiment, settings)
+            except DatasetError:
+                missing.append(settings["data"])
+            else:
+                _keep(path, known)
+        count()
+    result = Result(experiment, tuple(known[key] for key in wanted if key in known), tuple(missing))
+    if folder is not None and result.parts:
+        result.save(folder)
+    return result
+
+
+def read(experiment: Experiment, folder: Path, *, quick: bool = False, seed: int = 0) -> Result | None:
+    """The result of an earlier run that came to its end.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    folder : Path
+    quick : bool, default=False
+    seed : int, default=0
+
+    Returns
+    -------
+    Result or None
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from blockbasis.experiments import EXPERIMENTS, read
+    >>> read(EXPERIMENTS["statistics"], Path("nowhere")) is None
+    True
+    """
+    known, missing = _finished(folder / f"{experiment.name}.json")
+    wanted = _with_seed(experiment.parts(quick), seed)
+    if any(key not in known and settings.get("data") not in missing for key, settings in wanted.items()):
+        return None
+    return Result(experiment, tuple(known[key] for key in wanted if key in known), missing)
+
+
+def _with_seed(parts: Sequence[Settings], seed: int) -> dict[str, Settings]:
+    """Settings of all parts, by what tells them apart."""
+    return {_key({**settings, "seed": seed}): {**settings, "seed": seed} for settings in parts}
+
+
+def _key(settings: Settings) -> str:
+    return json.dumps(settings, sort_keys=True)
+
+
+def _finished(path: Path | None) -> tuple[dict[str, Part], tuple[str, ...]]:
+    parts, missing = ([], ()) if path is None else read_json(path)
+    return {_key(part.settings): part for part in parts}, missing
+
+
+def _keep(path: Path | None, parts: dict[str, Part]) -> None:
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, parts.values())
+
+
+def _measured(experiment: Experiment, settings: Settings) -> Part:
+    key = hashlib.sha256(_key({"experiment": experiment.name, **settings}).encode()).digest()
+    rng = np.random.default_rng(np.frombuffer(key, dtype=np.uint32))
+    start = time.perf_counter()
+    rows = experiment.measure(settings, rng)
+    return Part(settings, time.perf_counter() - start, tuple(rows))

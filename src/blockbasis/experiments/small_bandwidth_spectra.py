@@ -1,0 +1,62 @@
+"""Singular values of CTG and EMG at the bandwidths of the memory figure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from blockbasis import plotting
+from blockbasis.experiments import points
+from blockbasis.experiments.base import Experiment, Result, Row, Settings, Verdict
+from blockbasis.experiments.spectra import decay, draw_decay, numerical_rank, singular_values
+
+_BANDWIDTHS = {"ctg": 0.5, "emg": 0.1}
+_POINTS = 6000
+_TOL = 1e-3
+#: The matrix is far from low rank when more than this share of its singular values is above the tolerance.
+_HIGH = 0.2
+
+
+def _parts(quick: bool) -> list[Settings]:
+    return [{"data": name, "h": h, "n": 1500 if quick else _POINTS} for name, h in _BANDWIDTHS.items()]
+
+
+def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
+    X, _ = points.load(settings["data"], settings["n"])
+    values = singular_values(X, settings["h"])
+    return [{"rank": numerical_rank(values, _TOL), "points": len(X)}, *decay(values)]
+
+
+def _draw(result: Result) -> Any:
+    names = result.distinct("data")
+    figure, axes = plotting.panels(len(names))
+    for each, name in zip(axes, names, strict=True):
+        draw_decay(each, result, "h", "h = {:g}", data=name)
+        each.set(title=points.TITLES[name], ylim=(1e-6, 2))
+    return figure
+
+
+def _judge(result: Result) -> Verdict:
+    facts = [row for row in result.rows if "rank" in row]
+    return Verdict(
+        all(row["rank"] > _HIGH * row["points"] for row in facts),
+        " ".join(
+            f"{points.TITLES[r['data']]}, h = {r['h']:g}: {r['rank']} of {r['points']} singular values are above "
+            f"{_TOL:g} of the largest."
+            for r in facts
+        ),
+    )
+
+
+EXPERIMENT = Experiment(
+    "small-bandwidth-spectra",
+    "Singular values at bandwidths for small classes",
+    "4.2.1",
+    "At the bandwidths that serve small classes the singular values of CTG and EMG fall slowly or reach a plateau: "
+    "these matrices are of higher rank.",
+    _parts,
+    _measure,
+    _draw,
+    _judge,
+)

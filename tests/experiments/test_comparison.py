@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import blockbasis as bb
+from blockbasis.experiments import compare
+
+
+def test_errors_are_those_of_the_methods(points, relative):
+    result = compare(points, bb.Gaussian(0.3), methods=["svd", "nystrom"], budgets=[10], runs=2)
+    (svd,) = result.where(method="svd")
+    values = np.linalg.eigvalsh(bb.Gaussian(0.3)(points))[::-1]
+    best = np.linalg.norm(values[10:]) / np.linalg.norm(values)
+    assert svd["error"] == pytest.approx(best, rel=1e-6)
+    assert len(result.where(method="nystrom")) == 2
+    assert all(row["error"] > best and row["stored"] <= 10 for row in result.where(method="nystrom"))
+
+
+def test_the_seed_alone_decides(points):
+    choices = {"methods": ["bbf", "meka"], "budgets": [20], "runs": 2}
+    first, again, other = (
+        [row["error"] for row in compare(points, bb.Gaussian(0.3), seed=seed, **choices).rows] for seed in (0, 0, 1)
+    )
+    assert first == again
+    assert first != other
+
+
+def test_what_a_method_cannot_do_is_noted(points):
+    def kernel(X, Y):
+        return bb.Gaussian(0.3)(X, Y)
+
+    result = compare(points, kernel, methods=["bbf", "random-features"], budgets=[10], runs=1)
+    (row,) = result.where(method="random-features")
+    assert "random-features, 10 floats per point" in row["note"]
+    assert "error" not in row
+    assert result.verdict().holds
+
+
+def test_the_verdict_names_who_is_better(points):
+    result = compare(points, bb.Gaussian(0.3), methods=["svd", "nystrom"], budgets=[10], runs=1)
+    assert result.verdict().sentence == "at 10 floats per point SVD is best."
+    assert not result.verdict().holds
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"methods": ["ifgt"]}, "'methods' parameter of compare must be one of"),
+        ({"budgets": [2]}, "'budgets' parameter of compare must be an integer of at least 3"),
+        ({"runs": 0}, "'runs' parameter of compare"),
+        ({"seed": -1}, "'seed' parameter of compare"),
+    ],
+)
+def test_arguments_are_checked(points, choices, message):
+    with pytest.raises(ValueError, match=message):
+        compare(points, bb.Gaussian(0.3), **choices)
+
+
+def test_points_are_checked():
+    with pytest.raises(ValueError, match="free of NaN"):
+        compare([[0.0, np.nan], [1.0, 2.0]], bb.Gaussian(0.3))

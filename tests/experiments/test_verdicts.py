@@ -1,0 +1,174 @@
+"""Verdicts say no when the figures do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from blockbasis.experiments import EXPERIMENTS, Part, Result, points
+from blockbasis.experiments.curves import METHODS
+
+
+def verdict(name, parts):
+    return Result(EXPERIMENTS[name], tuple(Part(settings, 1.0, tuple(rows)) for settings, rows in parts)).verdict()
+
+
+def ranks(at_four=(65, 27, 10), as_in_the_file=(64, 25, 10), smaller=(4177, 4177, 4177)):
+    cases = (
+        (points.ALPHABETICAL, 0.25, smaller),
+        (points.ALPHABETICAL, 4.0, at_four),
+        ("abalone", 4.0, as_in_the_file),
+    )
+    tolerances = (1e-4, 1e-3, 1e-2)
+    return [
+        (
+            {"data": name, "h": h},
+            [{"tol": t, "rank": r, "points": 4177} for t, r in zip(tolerances, found, strict=True)],
+        )
+        for name, h, found in cases
+    ]
+
+
+def test_ranks_must_fall_to_those_known():
+    assert verdict("rank-vs-bandwidth", ranks()).holds
+    assert not verdict("rank-vs-bandwidth", ranks(at_four=(66, 28, 11))).holds
+    assert not verdict("rank-vs-bandwidth", ranks(as_in_the_file=(64, 25, 11))).holds
+    assert not verdict("rank-vs-bandwidth", ranks(smaller=(60, 27, 10))).holds
+
+
+def memory(ours=0.1, svd=0.2, meka=(0.2, 0.9), ours_spread=0.0, paper=0.15):
+    errors = dict.fromkeys(METHODS, (svd, svd))
+    errors |= {"bbf": (ours - ours_spread, ours + ours_spread), "meka": meka, "bbf-paper": (paper, paper)}
+    return [
+        (
+            {"data": "abalone", "method": method, "h": 1.0},
+            [{"floats": 20, "run": run, "error": error} for run, error in enumerate(found)],
+        )
+        for method, found in errors.items()
+    ]
+
+
+@pytest.mark.parametrize("name", ["error-vs-memory", "synthetic-memory"])
+def test_ours_must_be_below_all_others_and_steadier_than_meka(name):
+    assert verdict(name, memory()).holds
+    assert not verdict(name, memory(svd=0.09)).holds
+    assert not verdict(name, memory(ours_spread=0.05, meka=(0.5, 0.51))).holds
+    beaten = verdict(name, memory(paper=0.25))
+    assert beaten.holds
+    assert "not for Abalone at 20 floats (SVD 0.2, the paper's 0.25)" in beaten.sentence
+
+
+def bandwidths(first, last):
+    parts = []
+    for method in METHODS:
+        gap = {"bbf": (0.0, 0.0)}.get(method, (first, last))
+        rows = [{"inverse_square": g, "error": 0.1 + each} for g, each in zip((0.25, 100), gap, strict=True)]
+        parts.append(({"data": "abalone", "method": method}, rows))
+    return parts
+
+
+def test_the_gap_to_low_rank_must_be_there_and_widen():
+    assert verdict("error-vs-bandwidth", bandwidths(0.1, 0.5)).holds
+    assert not verdict("error-vs-bandwidth", bandwidths(0.5, 0.1)).holds
+    assert not verdict("error-vs-bandwidth", bandwidths(-0.01, 0.5)).holds
+
+
+def test_statistics_are_compared_with_the_table():
+    def parts(stable_rank=2, held=99.99, leverage=4.34):
+        return [
+            ({"data": "abalone", "inverse_square": 0.25}, [{"stable_rank": stable_rank}]),
+            (
+                {"data": points.ALPHABETICAL, "inverse_square": 0.25},
+                [{"stable_rank": 9, "held": held, "leverage": leverage}],
+            ),
+        ]
+
+    assert verdict("statistics", parts()).holds
+    assert not verdict("statistics", parts(stable_rank=4)).holds
+    assert not verdict("statistics", parts(held=99.5)).holds
+    assert not verdict("statistics", parts(leverage=4.7)).holds
+
+
+@pytest.mark.parametrize("power", [1.0, 1.3])
+def test_growth_counts_as_linear_up_to_an_exponent(power):
+    rows = [{"points": n, "seconds": 1e-6 * n**power} for n in (1000, 2000, 4000)]
+    parts = [({"data": "census_house", "algorithm": each}, rows) for each in ("default", "paper")]
+    assert verdict("linear-time", parts).holds == (power == 1.0)
+
+
+def transform(series_power=2.0, blocks_power=1.0, off=0.5):
+    parts = []
+    for d, powers in ((5, (1.0, blocks_power)), (40, (series_power, blocks_power))):
+        for method, power in zip(("ifgt", "bbf"), powers, strict=True):
+            rows = [
+                {"points": n, "application": n**power, "total": n**power, "direct": d == 40, "error_over_bound": off}
+                for n in (1000, 2000)
+            ]
+            parts.append(({"d": d, "method": method}, rows))
+    return parts
+
+
+def test_the_transform_must_keep_its_bound_and_fall_back_to_quadratic():
+    assert verdict("gauss-transform", transform()).holds
+    assert not verdict("gauss-transform", transform(off=1.5)).holds
+    assert not verdict("gauss-transform", transform(series_power=1.0)).holds
+    assert not verdict("gauss-transform", transform(blocks_power=1.4)).holds
+
+
+def regression(ours=0.5, other=0.8):
+    errors = dict.fromkeys(METHODS, other) | {"bbf": ours, "bbf-surrogate": 0.5}
+    parts = [({"data": "abalone", "method": m}, [{"floats": 20, "run": 0, "rmse": e}]) for m, e in errors.items()]
+    return [*parts, ({"data": "abalone", "method": "exact"}, [{"run": 0, "rmse": 0.5}])]
+
+
+def test_regression_must_reach_the_exact_solution_and_beat_the_others():
+    assert verdict("regression", regression()).holds
+    assert not verdict("regression", regression(ours=0.52)).holds
+    assert not verdict("regression", regression(other=0.4)).holds
+
+
+def test_the_smaller_class_must_be_lost_sooner():
+    def parts(low, high):
+        rows = [
+            {"h": h, "class": c, "f1": float(first <= h <= last), "accuracy": 1.0, "cv_accuracy": 1.0}
+            for c, first, last in ((1, 0.5, 2.0), (2, low, high))
+            for h in (0.5, 1.0, 2.0, 8.0)
+        ]
+        return [({"n": 100}, rows)]
+
+    assert verdict("circles", parts(0.5, 1.0)).holds
+    assert not verdict("circles", parts(0.5, 2.0)).holds
+    assert not verdict("circles", parts(0.5, 8.0)).holds
+
+
+def test_the_best_bandwidth_must_follow_the_size_of_the_clusters():
+    def parts(best):
+        sizes = dict(zip((4, 9, 20, 36, 64, 100), (0.12, 0.08, 0.05, 0.04, 0.03, 0.02), strict=True))
+        return [({"clusters": k}, [{"sigma": s, "h": best(s), "accuracy": 1.0}]) for k, s in sizes.items()]
+
+    assert verdict("alternating", parts(lambda sigma: 3 * sigma)).holds
+    assert not verdict("alternating", parts(lambda sigma: 1 + np.sin(300 * sigma))).holds
+    # A single point far from all others is no line.
+    assert not verdict("alternating", parts(lambda sigma: 5 if sigma == 0.12 else 1 + np.sin(300 * sigma))).holds
+
+
+def test_bases_of_whole_rows_must_be_better():
+    def parts(rows, diagonal):
+        entries = []
+        for how in ("SVD", "randomized"):
+            for kind, off in (("rows", rows), ("diagonal", diagonal)):
+                own = 1e-3 if kind == "rows" else 1e-4
+                entries += [
+                    {"basis": f"{kind}, {how}", "i": i, "j": j, "error": own if i == j else off}
+                    for i in range(2)
+                    for j in range(2)
+                ]
+        return [({"data": "abalone"}, entries)]
+
+    assert verdict("block-errors", parts(1e-3, 5e-3)).holds
+    assert not verdict("block-errors", parts(5e-3, 1e-3)).holds
+
+
+def test_nothing_measured_is_no_success():
+    result = Result(EXPERIMENTS["class-table"], (), ("otto",))
+    assert f"{result.verdict()}" == "Does not hold. Nothing was measured. Not at hand: otto."

@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("matplotlib")
+
+from typer.testing import CliRunner
+
+from blockbasis import __main__, cli
+from blockbasis.datasets import DatasetError
+from blockbasis.experiments import EXPERIMENTS
+
+
+@pytest.fixture
+def call(monkeypatch):
+    """Runs a command and returns its exit code and everything it printed, in one line."""
+    monkeypatch.setattr(cli._out, "width", 300)
+    monkeypatch.setattr(cli._err, "width", 300)
+
+    def run(*arguments):
+        result = CliRunner().invoke(cli.app, [str(each) for each in arguments])
+        return result.exit_code, " ".join(result.output.split())
+
+    return run
+
+
+@pytest.fixture
+def csv(tmp_path):
+    path = tmp_path / "points.csv"
+    X = np.random.default_rng(0).normal(size=(120, 3))
+    np.savetxt(path, X, delimiter=",", header="a,b,price", comments="")
+    return path
+
+
+# --- reproduce -------------------------------------------------------------------------------------------------------
+
+
+def test_experiments_are_listed(call):
+    code, text = call("reproduce")
+    assert code == 0
+    assert all(name in text for name in EXPERIMENTS)
+
+
+def test_an_unknown_figure_names_the_nearest(call):
+    code, text = call("reproduce", "error-memory")
+    assert code == 1
+    assert "no figure or table 'error-memory'" in text
+    assert "error-vs-memory" in text
+
+
+def test_reproduce_writes_everything_and_resumes(call, tmp_path, monkeypatch):
+    experiment = EXPERIMENTS["alternating"]
+    parts = [{"clusters": k, "n": 100, "repetitions": 1} for k in (4, 9)]
+    small = type(experiment)(**{**vars(experiment), "parts": lambda quick: parts})
+    monkeypatch.setitem(EXPERIMENTS, "alternating", small)
+    out, page = tmp_path / "out", tmp_path / "page.md"
+    code, text = call("reproduce", "alternating", "--quick", "--out", out, "--page", page)
+    assert code == 0, text
+    assert "alternating" in text
+    endings = {path.name for path in out.iterdir()}
+    assert endings == {f"alternating.{kind}" for kind in ("json", "csv", "svg", "png")} | {"index.html"}
+    assert "out/alternating.svg" in page.read_text()
+    before = (out / "alternating.json").read_bytes()
+    assert call("reproduce", "alternating", "--quick", "--out", out, "--page", page)[0] == 0
+    assert (out / "alternating.json").read_bytes() == before
+
+
+def test_reproduce_without_matplotlib_says_so_before_it_starts(call, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    code, text = call("reproduce", "statistics", "--out", tmp_path / "out")
+    assert code == 1
+    assert "blockbasis[plot]" in text
+    assert not (tmp_path / "out").exists()
+
+
+# --- compare ---------------------------------------------------------------------------------------------------------
+
+
+def test_compare_prints_a_table_and_writes_pictures(call, csv, tmp_path):
+    out = tmp_path / "out"
+    code, text = call(
+        "compare", csv, "--bandwidth", 1, "--memory", 10, "--memory", 20, "--runs", 2, "--method", "bbf",
+        "--method", "svd", "--target", "price", "--out", out,
+    )  # fmt: skip
+    assert code == 0, text
+    assert "120 points, 2 columns, Gaussian(bandwidth=1.0)" in text
+    assert "10 floats" in text
+    assert "20 floats" in text
+    assert {path.name for path in out.iterdir()} == {f"comparison.{kind}" for kind in ("json", "csv", "svg", "png")}
+
+
+def test_compare_takes_a_random_part_of_many_points(call, csv):
+    code, text = call(
+        "compare", csv, "-b", 1, "--points", 50, "--memory", 5, "--method", "svd", "--kernel", "laplacian"
+    )
+    assert code == 0, text
+    assert "50 points, 3 columns, Laplacian(bandwidth=1.0)" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--bandwidth", -1], "'bandwidth' parameter of Gaussian must be a positive finite number"),
+        (["--bandwidth", 1, "--memory", 1], "'budgets' parameter of compare must be an integer of at least 3"),
+        (["--bandwidth", 1, "--method", "nystroem"], "no method 'nystroem'. Did you mean nystrom"),
+        (["--bandwidth", 1, "--target", "cost"], "cost"),
+        ([], "Missing option '--bandwidth'"),
+    ],
+)
+def test_mistakes_are_said_in_one_line(call, csv, arguments, message):
+    code, text = call("compare", csv, *arguments)
+    assert code != 0
+    assert message in text
+    assert "Traceback" not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "contents", "message"),
+    [
+        ("absent.csv", None, "must be a file that exists"),
+        ("empty.csv", "", "is empty"),
+        ("points.doc", "1 2", "must end in one of"),
+        ("words.csv", "a,b\n1,x\n2,y\n", "x"),
+    ],
+)
+def test_files_that_hold_no_points(call, tmp_path, name, contents, message):
+    if contents is not None:
+        (tmp_path / name).write_text(contents)
+    code, text = call("compare", tmp_path / name, "--bandwidth", 1)
+    assert code == 1
+    assert message in text
+    assert "Traceback" not in text
+
+
+# --- data and demo ---------------------------------------------------------------------------------------------------
+
+
+def test_data_sets_are_listed_with_where_they_are(call, tmp_path, monkeypatch):
+    monkeypatch.setenv("BLOCKBASIS_DATA", str(tmp_path))
+    monkeypatch.setenv("BLOCKBASIS_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "abalone.npz").touch()
+    code, text = call("data")
+    assert code == 0
+    assert "abalone 4177 x 8 regression yes" in text
+    assert "pendigits 10992 x 16 classification no" in text
+    assert "otto 61878 x 93 classification bring it" in text
+    assert str(tmp_path / "cache") in text
+
+
+def test_a_data_set_that_cannot_be_had(call, monkeypatch):
+    def absent(name, standardize):
+        raise DatasetError("otto has to be brought.")
+
+    monkeypatch.setattr(cli.datasets, "load", absent)
+    code, text = call("data", "otto")
+    assert (code, text) == (1, "Error: otto has to be brought.")
+    assert "Did you mean abalone" in call("data", "abalon")[1]
+
+
+def test_demo_runs_the_demonstration(call, monkeypatch):
+    monkeypatch.setattr(cli, "run_demo", lambda: print("shown"))
+    assert call("demo") == (0, "shown")
+
+
+# --- starting it -----------------------------------------------------------------------------------------------------
+
+
+def test_as_a_module():
+    shown = subprocess.run([sys.executable, "-m", "blockbasis", "--help"], capture_output=True, text=True, check=True)
+    for command in ("reproduce", "compare", "data", "demo"):
+        assert command in shown.stdout
+
+
+def test_without_typer_the_extra_is_named(monkeypatch):
+    monkeypatch.delitem(sys.modules, "blockbasis.cli")
+    monkeypatch.setitem(sys.modules, "typer", None)
+    with pytest.raises(SystemExit, match=r"pip install 'blockbasis\[cli\]'"):
+        __main__.main()

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from blockbasis import plotting
+from blockbasis.baselines import METHODS
+
+
+def test_no_two_curves_look_alike_in_grey():
+    looks = [plotting.style(method) for method in METHODS]
+    assert len({look["marker"] for look in looks}) == len(looks)
+    first = [tuple(plotting.style(place).values()) for place in range(8)]
+    assert len(set(first)) == 8
+
+
+def test_every_run_is_a_marker_and_the_mean_a_line():
+    _, (axes,) = plotting.panels(1)
+    plotting.runs_and_mean(axes, [1, 2], [[1.0, 3.0], [4.0, 6.0]], label="ours", place="bbf")
+    runs, mean = axes.lines
+    assert sorted(runs.get_ydata()) == [1, 3, 4, 6]
+    assert runs.get_linestyle() == "None"
+    assert list(mean.get_ydata()) == [2, 5]
+
+
+def test_the_same_figure_gives_the_same_file(tmp_path):
+    figure, (axes,) = plotting.panels(1)
+    axes.loglog([1, 30], [2, 3000])
+    first = [path.read_bytes() for path in plotting.save(figure, tmp_path / "a.b")]
+    again = [path.read_bytes() for path in plotting.save(figure, tmp_path / "c")]
+    assert first[1] == again[1]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.b.png", "a.b.svg", "c.png", "c.svg"]
+
+
+def test_a_failure_leaves_no_file(tmp_path):
+    class Broken:
+        axes = ()
+
+        def savefig(self, *args, **kwargs):
+            raise RuntimeError("no picture")
+
+    with pytest.raises(RuntimeError, match="no picture"):
+        plotting.save(Broken(), tmp_path / "a")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r"blockbasis\[plot\]"):
+        plotting.panels(1)
