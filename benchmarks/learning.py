@@ -132,7 +132,7 @@ def exact_ridge(X: np.ndarray, y: np.ndarray, X_new: np.ndarray, h: float, alpha
 # --- covertype -------------------------------------------------------------------------------------------------------
 
 #: Bandwidth, clusters, rank and ridge; two budgets of time.
-COVERTYPE = [(2.5, 140, 42, 1e-2), (2.0, 150, 80, 1e-1)]
+COVERTYPE = [(2.5, 140, 47, 1e-2), (2.0, 150, 80, 1e-1)]
 
 
 def run_covertype(arguments: argparse.Namespace) -> None:

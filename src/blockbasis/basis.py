@@ -32,7 +32,7 @@ from blockbasis.sampling import Skeleton, important_columns
 
 #: Rows per unit of rank that determine coordinates: in the inner matrix, and while the diagonal settles.
 INNER_ROWS_PER_RANK = 8
-_SURROGATE_ROWS_PER_RANK = 4
+_SURROGATE_ROWS_PER_RANK = 3
 _SETTLING_ROWS_PER_RANK = 4
 #: Directions with singular values below so many roundings of the largest are not kept.
 _NEGLIGIBLE = 10
@@ -283,7 +283,7 @@ def skeleton_basis(
     The paper's modified BBF (section 4.2.3, discussion), orthonormalised: points are chosen by pivoted QR of sampled
     rows, their columns spanned by an orthonormal Q, and Q rotated to the directions of most energy in the sampled
     columns. Only the chosen points' columns are evaluated on the whole cluster. Without ``diagonal`` nothing is set
-    apart, and half of the rows determine coordinates.
+    apart, and fewer rows determine coordinates.
     """
     height = cluster.stop - cluster.start
     n_points = min(int(SKELETON_POINTS_PER_RANK * rank), len(skeleton.columns))

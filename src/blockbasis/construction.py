@@ -53,7 +53,7 @@ class Method:
     def surrogate(self) -> bool:
         """Whether the result stands for a kernel of its own, extended to new points, and not for entries of K.
 
-        Fewer columns and half of the rows then do, and K's diagonal is not set apart.
+        Fewer columns and rows then do, and K's diagonal is not set apart.
         """
         return self.basis == "skeleton" and not self.diagonal
 

@@ -344,7 +344,7 @@ def _own_block(sides: Sides, i: int, method: str, diagonal: bool, rng: np.random
     """Diagonal block C_ii, for K less the diagonal part where that is carried apart."""
     basis = sides.row_bases[i]
     if method == "sampled":
-        block = basis.core if diagonal else basis.core + _projected_diagonal(basis)
+        block = basis.core if diagonal or not basis.diagonal.any() else basis.core + _projected_diagonal(basis)
     else:
         (block,) = _BLOCKS[method](sides, i, [i], rng)
         if diagonal:

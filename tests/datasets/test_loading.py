@@ -12,7 +12,8 @@ from blockbasis.datasets import Dataset, DatasetError, loading
 from blockbasis.datasets.cache import digest, write_arrays
 from blockbasis.datasets.recipes import RECIPES, Recipe
 
-HOME = os.environ.get("BLOCKBASIS_DATA")
+_BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"
+HOME = os.environ.get("BLOCKBASIS_DATA") or (str(_BESIDE) if _BESIDE.is_dir() else None)
 X = np.array([[1.0, 7.0, 3.0], [2.0, 7.0, -3.5], [3.0, 7.0, 0.0], [6.0, 7.0, 1.0]])
 y = np.array([1, 2, 2, 1])
 

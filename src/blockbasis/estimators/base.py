@@ -122,7 +122,7 @@ class KernelEstimator(BaseEstimator):
         return check_n_jobs(self.n_jobs, caller=self._caller)
 
     def _kernel(self, bandwidth: float | None) -> Kernel:
-        """The kernel with a bandwidth as `_bandwidths` gives it."""
+        """The kernel with a bandwidth as `_bandwidth` or `candidate_bandwidths` gives it."""
         return make_kernel(self.kernel, bandwidth, caller=self._caller)
 
     def _bandwidth(self, X: FloatArray, rng: np.random.Generator) -> float | None:
@@ -143,22 +143,17 @@ class KernelEstimator(BaseEstimator):
         clusters = getattr(self, self._partition_parameter)
         if clusters is not None:
             clusters = min(check_integer(clusters, name=self._partition_parameter, caller=self._caller, low=1), n)
-        chosen: dict[str, Any] = {
-            "n_clusters": None if partition is not None else clusters,
-            "partition": "kmeans" if partition is None else partition,
-            "basis": BASIS,
-            "diagonal": False,
-        }
+        kind: dict[str, Any] = {"basis": BASIS, "diagonal": False}
         shared: dict[str, Any] = {"rng": rng, "n_jobs": self.n_jobs, "progress": self.verbose > 0}
+        parts: dict[str, Any] = {"n_clusters": clusters} if partition is None else {"partition": partition}
         if goal["rank"] is not None:
-            return factorize(X, kernel, **goal, **chosen, **shared)
-        if self._has_room(goal["memory"], X):
-            return factorize(X, kernel, n_clusters=1, rank=n, basis=BASIS, diagonal=False, **shared)
+            return factorize(X, kernel, **goal, **parts, **kind, **shared)
         del goal["rank"]
-        planned = plan(X, kernel, **goal, **chosen, **shared)
-        if planned.stored > _NOT_WORTH * planned.dense:
-            return factorize(X, kernel, n_clusters=1, rank=n, basis=BASIS, diagonal=False, **shared)
-        return factorize(X, kernel, plan=planned, **shared)
+        if not self._has_room(goal["memory"], X):
+            planned = plan(X, kernel, **goal, **parts, **kind, **shared)
+            if planned.stored <= _NOT_WORTH * planned.dense:
+                return factorize(X, kernel, plan=planned, **shared)
+        return factorize(X, kernel, n_clusters=1, rank=n, **kind, **shared)
 
     def _has_room(self, memory: Any, X: FloatArray) -> bool:
         """Whether a budget holds the dense matrix."""

@@ -34,7 +34,7 @@ class KernelRidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
     bandwidth : float, {"median", "auto", "per-class"}, list of float or None, default=None
         As in `KernelRidge`; candidates are chosen by leave-one-out accuracy. "per-class": each class has its own, the
         one with the best leave-one-out F1 of the class against the rest, among the candidates of "auto" or those of
-        ``bandwidths``. Small classes want a smaller one than all classes together.
+        ``bandwidths``. Small classes may want a smaller one than all.
     bandwidths : list of float, default=None
         Candidates of ``bandwidth="per-class"``; None is those of "auto".
     class_weight : dict, "balanced" or None, default=None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -45,10 +44,6 @@ class Expansion:
         pieces = np.split(inner, np.cumsum(A.ranks)[:-1])
         weights = tuple(ext.coefficients @ piece for ext, piece in zip(A.extensions, pieces, strict=True))
         return cls(A.kernel, A.partition.centers, points, weights)
-
-    def select(self, outputs: Any) -> Expansion:
-        """Some of the functions."""
-        return replace(self, weights=tuple(np.ascontiguousarray(weights[:, outputs]) for weights in self.weights))
 
     @property
     def n_outputs(self) -> int:

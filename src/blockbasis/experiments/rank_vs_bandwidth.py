@@ -57,8 +57,8 @@ def _judge(result: Result) -> Verdict:
     start = curves[_TOLERANCES[0]][0]
     return Verdict(
         falling and first_below == dict(zip(_CODINGS, (_PAPER, _INDEPENDENT), strict=True)),
-        f"The rank falls from {start['rank']} of {start['points']} (h = {start['h']:g}, tol = 1e-4). At h = 4 the first "
-        "singular values below tol = 1e-4, 1e-3, 1e-2 have the indices "
+        f"The rank falls from {start['rank']} of {start['points']} (h = {start['h']:g}, tol = 1e-4). At h = 4 the "
+        "first singular values below tol = 1e-4, 1e-3, 1e-2 have the indices "
         f"{_listed(first_below[points.ALPHABETICAL])} with the sexes numbered F, I, M, where the paper has "
         f"{_listed(_PAPER)}, and {_listed(first_below['abalone'])} with M, F, I, as in the file, where an independent "
         f"computation has {_listed(_INDEPENDENT)}.",

@@ -113,8 +113,8 @@ def _judge(result: Result) -> Verdict:
         "; ".join(sentences)
         + ". Of Abalone the stable ranks are those with the sexes coded M, F, I, as in the file "
         + f"({_largest_off(result, 'stable_rank', points.ALPHABETICAL)} off with F, I, M); the other columns those "
-        + f"with F, I, M ({_largest_off(result, 'held', 'abalone')} and "
-        + f"{_largest_off(result, 'leverage', 'abalone')} off with M, F, I).",
+        + f"with F, I, M ({_largest_off(result, 'held', 'abalone')} and {_largest_off(result, 'leverage', 'abalone')} "
+        + "off with M, F, I).",
     )
 
 
