@@ -27,7 +27,7 @@ def write_index(
     results : sequence of Result
     folder : Path
     command : str
-        What prints the same again.
+        What does all of it again, with " all" in the place of a name.
     page : Path, default=None
         Of the Markdown, which links to the pictures; None is ``reproduction.md`` beside them.
 
@@ -77,6 +77,7 @@ def _markdown(results: Sequence[Result], command: str, pictures: str) -> str:
     for result in results:
         about, verdict = result.experiment, result.verdict()
         stem = f"{pictures}/{about.name}"
+        alone = command.replace(" all", f" {about.name}")
         lines += [
             "",
             f'<a id="{about.name}"></a>',
@@ -89,7 +90,7 @@ def _markdown(results: Sequence[Result], command: str, pictures: str) -> str:
             "",
             f"![{about.title}]({stem}.svg)",
             "",
-            f"`blockbasis reproduce {about.name}`, {result.seconds:.0f} s; [numbers]({stem}.csv), [PNG]({stem}.png).",
+            f"`{alone}`, {result.seconds:.0f} s; [numbers]({stem}.csv), [PNG]({stem}.png).",
         ]
     return "\n".join(lines) + "\n"
 
