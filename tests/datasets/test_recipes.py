@@ -20,7 +20,8 @@ from blockbasis.datasets import recipes
 from blockbasis.datasets.cache import digest
 from blockbasis.datasets.recipes import RECIPES
 
-HOME = os.environ.get("BLOCKBASIS_DATA")
+_BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"
+HOME = os.environ.get("BLOCKBASIS_DATA") or (str(_BESIDE) if _BESIDE.is_dir() else None)
 real = pytest.mark.skipif(not HOME, reason="set BLOCKBASIS_DATA to a directory with the paper's data")
 
 

@@ -65,7 +65,11 @@ def test_tiny_ridges_against_extended_precision(A, ridge, of, rng):
         floor = EPS * np.linalg.norm(exact.astype(np.float64), 2) * np.linalg.norm(x)
         assert residual <= 4 * floor + 1e-13 * np.linalg.norm(b)
         assert system.logdet() == pytest.approx(float(logdet), rel=1e-8)
-        assert float(np.abs(system.inverse_diagonal() / inverse_diagonal - 1).max()) <= 1e-8
+        # Where D is zero only the ridge holds the null space of C, and float64 holds A itself to eps |A| only: the
+        # inverse is not determined beyond eps |A| / ridge.
+        norm = np.linalg.norm(exact.astype(np.float64), 2)
+        worst = float(np.abs(system.inverse_diagonal() / inverse_diagonal - 1).max())
+        assert worst <= max(1e-8, 0.1 * EPS * norm / ridge)
 
 
 def test_tiny_ridges_on_real_points(abalone, of, rng):
