@@ -38,8 +38,8 @@ def download(name):
     return RECIPES[name].download()
 
 
-def check(name, X, y):
-    """Whether a conversion gave the very numbers."""
+def assert_the_very_numbers(name, X, y):
+    """A conversion gives the numbers that the checksum is of."""
     assert X.shape == RECIPES[name].shape
     assert digest(X, y) == RECIPES[name].sha256
 
@@ -235,7 +235,7 @@ def test_all_of_abalone(uci):
     table = arrays("abalone")
     rows = [["-MFI"[int(x[0])], *x[1:], rings] for x, rings in zip(table["X"].tolist(), table["y"], strict=True)]
     uci("/1/abalone.zip", {"abalone.data": joined(rows)})
-    check("abalone", *download("abalone"))
+    assert_the_very_numbers("abalone", *download("abalone"))
 
 
 @real
@@ -244,7 +244,7 @@ def test_all_of_pendigits(uci):
     rows = np.column_stack((table["X"], table["y"])).tolist()
     members = {"pendigits.tra": joined(rows[:7494], ", "), "pendigits.tes": joined(rows[7494:], ", ")}
     uci("/81/pen+based+recognition+of+handwritten+digits.zip", members)
-    check("pendigits", *download("pendigits"))
+    assert_the_very_numbers("pendigits", *download("pendigits"))
 
 
 @real
@@ -260,7 +260,7 @@ def test_all_of_mushroom(uci):
     labels = np.where(table["y"] == 1, "e", "p")
     rows = np.column_stack([labels, *columns[:10], np.full(len(labels), "?"), *columns[10:]])
     uci("/73/mushroom.zip", {"agaricus-lepiota.data": joined(rows)})
-    check("mushroom", *download("mushroom"))
+    assert_the_very_numbers("mushroom", *download("mushroom"))
 
 
 @real
@@ -274,7 +274,7 @@ def test_all_of_gesture(uci):
         rows = [[*x, phase] for x, phase in zip(table["X"][chosen].tolist(), phases, strict=True)]
         members[f"{video}_va3.csv"] = joined([header, *rows])
     uci("/302/gesture+phase+segmentation.zip", members)
-    check("gesture", *download("gesture"))
+    assert_the_very_numbers("gesture", *download("gesture"))
 
 
 @real
@@ -284,7 +284,7 @@ def test_all_of_the_regressions_of_openml(name, data_id, target, monkeypatch):
     names = {"cpusmall": recipes._CPU_COLUMNS, "census_house": recipes._HOUSE_COLUMNS}[name]
     columns = {**dict(zip(names, table["X"].T, strict=True)), target: table["y"]}
     monkeypatch.setattr(recipes, "fetch_openml", FakeOpenML(data_id, columns))
-    check(name, *download(name))
+    assert_the_very_numbers(name, *download(name))
 
 
 @real
@@ -298,4 +298,4 @@ def test_all_of_ctg(monkeypatch):
     classes = [str(k) for k in range(1, 11)]
     columns["Class"] = [str(label) for label in table["y"]]
     monkeypatch.setattr(recipes, "fetch_openml", FakeOpenML(1466, columns, {"Class": classes}))
-    check("ctg", *download("ctg"))
+    assert_the_very_numbers("ctg", *download("ctg"))
