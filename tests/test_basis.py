@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import blockbasis as bb
 from blockbasis import basis as basis_module
+from blockbasis._linalg import semidefinite_part
 from blockbasis.basis import (
     BlockDiagonal,
     determining_rows,
@@ -12,12 +15,14 @@ from blockbasis.basis import (
     interpolate,
     paper_basis,
     sampled_basis,
+    sampled_spectrum,
     skeleton_basis,
 )
 from blockbasis.datasets import unit_cube_mixture
 from blockbasis.kernels import as_kernel
 from blockbasis.matrix import KernelMatrix
 from blockbasis.partition import from_labels
+from blockbasis.ranks import residual
 from blockbasis.sampling import energy_sampling, every_column, uniform_sampling
 
 BUILDERS = {"paper": paper_basis, "sampled": sampled_basis, "skeleton": skeleton_basis}
@@ -126,7 +131,7 @@ def test_own_spikes_do_not_steer_the_basis():
 
 
 def test_basis_and_diagonal_have_settled():
-    """After three rounds they are where many more would bring them; after one they are not."""
+    """They are where thirty rounds would bring them."""
     X = unit_cube_mixture(300, 4, rng=0)
     matrix = KernelMatrix(bb.Gaussian(0.05), X)
     whole = slice(0, 300)
@@ -136,9 +141,60 @@ def test_basis_and_diagonal_have_settled():
         basis = sampled_basis(matrix, whole, every_column(matrix), 20, np.random.default_rng(0), rounds=rounds)
         return np.linalg.norm(K - np.diag(basis.diagonal) - basis.vectors @ basis.core @ basis.vectors.T)
 
-    rounds = basis_module.DIAGONAL_ROUNDS
-    settled = rest(30)
-    assert rest(rounds) <= 1.05 * settled < rest(1)
+    assert rest(basis_module.DIAGONAL_ROUNDS) <= 1.05 * rest(30)
+
+
+def pairs(products):
+    """Points in pairs, far from all others, whose kernel entries are ``products`` for a Gaussian of bandwidth 1."""
+    gaps = np.sqrt(-np.log(products))
+    return np.stack((100 * np.repeat(np.arange(len(gaps)), 2) + np.stack((0 * gaps, gaps), axis=1).ravel(),), axis=1)
+
+
+@pytest.mark.parametrize("rank", [5, 12, 19, 30])
+def test_pairs_of_points_cost_one_direction_each(rank):
+    """The pairs of the largest entries are held, what the others lose is two entries: none of it on the diagonal."""
+    products = np.linspace(0.98, 0.05, 30)
+    X = pairs(products)
+    matrix = KernelMatrix(bb.Gaussian(1.0), X)
+    whole = slice(0, len(X))
+    K = matrix.block(whole, whole)
+    for seed in range(3):
+        basis = sampled_basis(matrix, whole, every_column(matrix), rank, np.random.default_rng(seed))
+        rest = K - np.diag(basis.diagonal) - basis.vectors @ semidefinite_part(basis.core) @ basis.vectors.T
+        assert np.linalg.norm(rest) ** 2 <= 1.05 * 2 * float((products[rank:] ** 2).sum()) + 1e-6
+
+
+@pytest.mark.parametrize("looked_at", [12, 25])
+def test_a_spectrum_knows_what_the_diagonal_part_takes_over(looked_at):
+    """At every rank up to the one looked at."""
+    products = np.linspace(0.98, 0.05, 30)
+    X = pairs(products)
+    matrix = KernelMatrix(bb.Gaussian(1.0), X)
+    rng = np.random.default_rng(0)
+    spectrum = sampled_spectrum(matrix, slice(0, len(X)), every_column(matrix), None, looked_at, rng, 3)
+    for rank in range(1, looked_at):
+        assert residual(spectrum, rank) == pytest.approx(2 * (products[rank:] ** 2).sum(), rel=0.1)
+
+
+def test_a_spectrum_is_that_of_fresh_columns():
+    """A basis leaves less of the columns it was fitted to than of others."""
+    X = unit_cube_mixture(2000, 6, rng=0)
+    matrix = KernelMatrix(bb.Gaussian(0.3), X)
+    cluster = slice(0, 100)
+    exact = matrix.block(cluster, slice(0, 2000))
+    ratios = []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        seen, fresh = (uniform_sampling(matrix, 60, rng) for _ in range(2))
+        scaled = [replace(s, scales=np.full(60, np.sqrt(2000 / 60))) for s in (seen, fresh)]
+        fitted = sampled_spectrum(matrix, cluster, scaled[0], None, 20, np.random.default_rng(seed), 0)
+        honest = sampled_spectrum(matrix, cluster, *scaled, 20, np.random.default_rng(seed), 0)
+        basis = sampled_basis(matrix, cluster, scaled[0], 20, np.random.default_rng(seed), rounds=0)
+        left = np.linalg.norm(exact - basis.vectors @ (basis.vectors.T @ exact)) ** 2
+        ratios.append([(s.tail + s.values[20:].sum()) / left for s in (fitted, honest)])
+    fitted, honest = np.mean(ratios, axis=0)
+    assert fitted < 0.75
+    assert honest == pytest.approx(1, abs=0.15)
 
 
 def test_core_and_diagonal_hold_the_diagonal_block(matrix, parts):

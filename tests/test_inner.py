@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 import blockbasis as bb
 from blockbasis import inner
-from blockbasis.inner import Cutoff, InnerMatrix, nearest_semidefinite
+from blockbasis.definite import nearest_semidefinite
+from blockbasis.inner import Cutoff, InnerMatrix
 from blockbasis.matrix import _TILE_ENTRIES
 from blockbasis.partition import kmeans
 

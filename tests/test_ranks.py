@@ -1,15 +1,17 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from blockbasis.basis import Spectrum
-from blockbasis.ranks import Market, both_sides, residual, worthwhile
+from blockbasis.ranks import Market, both_sides, gains, residual, worthwhile
 
 
 def spectrum(values, tail=0.0, own_share=0.0):
     values = np.asarray(values, dtype=float)
-    return Spectrum(values, tail, own_share, float(values.sum()) + tail)
+    return Spectrum(values, tail, own_share, float(values.sum()) + tail, np.zeros(len(values)))
 
 
 @pytest.fixture
@@ -32,6 +34,28 @@ def test_worthwhile_counts_directions_above_their_cost():
 def test_residual_is_what_is_left_on_both_sides():
     assert residual(spectrum([8.0, 4.0, 2.0], tail=1.0), 1) == 14
     assert residual(spectrum([8.0, 4.0, 2.0], tail=1.0, own_share=1.0), 3) == 1
+
+
+def test_what_a_diagonal_part_takes_over_is_no_gain():
+    """Four isolated points, kept whole: with a direction less there is an error, with none there is none."""
+    isolated = replace(spectrum(np.ones(4), own_share=1.0), regained=np.array([4.0, 3 * 0.75**2 + 0.1875, 1.0, 0.25]))
+    assert residual(isolated, 0) == 0 < residual(isolated, 3)
+    assert worthwhile(isolated, 1e-6) == 1
+
+
+def test_gains_add_up_to_the_residual_at_the_corners_of_its_hull():
+    regained = np.array([5.0, 4.5, 2.0, 1.5, 0.5, 0.0])
+    s = replace(spectrum([8.0, 4.0, 2.0, 1.5, 1.0, 0.5], own_share=1.0), regained=regained)
+    gained = gains(s)
+    assert (np.diff(gained) <= 0).all()
+    assert gained.sum() == pytest.approx(residual(s, 0))
+    corners = np.flatnonzero(np.diff(gained) < 0) + 1
+    assert len(corners) > 1
+    for rank in corners:
+        assert gained[rank:].sum() == pytest.approx(residual(s, int(rank)))
+        for other in range(7):  # no other rank is worth it at a cost between the slopes
+            cost = (gained[rank - 1] + gained[rank]) / 2
+            assert residual(s, int(rank)) + cost * rank <= residual(s, other) + cost * other + 1e-12
 
 
 def test_slow_decay_takes_more_of_the_memory(market):

@@ -6,7 +6,7 @@ import pytest
 import blockbasis as bb
 from blockbasis.construction import Method, assemble, make_bases, make_inner
 from blockbasis.datasets import unit_cube_mixture
-from blockbasis.inner import nearest_semidefinite
+from blockbasis.definite import nearest_semidefinite
 from blockbasis.matrix import KernelMatrix
 from blockbasis.partition import kmeans
 from blockbasis.verification import (

@@ -26,7 +26,7 @@ from blockbasis.directions import (
     randomized_svd,
     triangle,
 )
-from blockbasis.matrix import KernelMatrix
+from blockbasis.matrix import KernelMatrix, coincidences
 from blockbasis.partition import Partition
 from blockbasis.sampling import Skeleton, important_columns
 
@@ -36,8 +36,13 @@ _SURROGATE_ROWS_PER_RANK = 3
 _SETTLING_ROWS_PER_RANK = 4
 #: Directions with singular values below so many roundings of the largest are not kept.
 _NEGLIGIBLE = 10
-#: How often the basis is rebuilt from the matrix less its diagonal part.
+#: How often the basis is rebuilt from the matrix less its diagonal part: at least, and at most while a definite C
+#: would discard more than this share of what the basis leaves.
 DIAGONAL_ROUNDS = 3
+_MOST_ROUNDS = 12
+SETTLED_SHARE = 0.1
+#: No diagonal part is wanted at first where a basis leaves no more than this share of the diagonal's energy.
+_NEARLY_NOTHING = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-5}
 
 #: Points per unit of rank that a basis is extended from: fitted afterwards, or spanning it.
 _EXTENSION_POINTS_PER_RANK = 2.0
@@ -81,12 +86,18 @@ class Spectrum:
         Share of the cluster's own columns in the energy of the last directions.
     norm : float
         Squared Frobenius norm of the row-submatrix, the diagonal part included.
+    regained : ndarray of shape (w,)
+        Energy on the diagonal that a diagonal part takes over when only the first 0, 1, ... directions are kept.
+    discarded : float
+        Energy of its own block that a positive semi-definite C cannot hold.
     """
 
     values: FloatArray
     tail: float
     own_share: float
     norm: float
+    regained: FloatArray
+    discarded: float = 0.0
 
 
 #: How many of a basis's vectors to keep, given its spectrum.
@@ -231,10 +242,26 @@ def sampled_basis(
 
 
 def sampled_spectrum(
-    matrix: KernelMatrix, cluster: slice, skeleton: Skeleton, rank: int, rng: np.random.Generator, rounds: int
+    matrix: KernelMatrix,
+    cluster: slice,
+    skeleton: Skeleton,
+    fresh: Skeleton | None,
+    rank: int,
+    rng: np.random.Generator,
+    rounds: int,
 ) -> Spectrum:
-    """Spectrum of the basis that `sampled_basis` would return, without the rest of it."""
-    return _settled(matrix, cluster, skeleton, rank, rng, rounds)[-1]
+    """Spectrum of the basis that `sampled_basis` would return, without the rest of it.
+
+    Its energies are those of ``fresh`` columns: of the columns that a basis was fitted to, it leaves too little. None
+    are wanted where these were all.
+    """
+    _, vectors, diagonal, spectrum = _settled(matrix, cluster, skeleton, rank, rng, rounds)
+    if fresh is None:
+        return spectrum
+    columns = ColumnDirections(gather(matrix, cluster, fresh), cluster)
+    columns.deflate(diagonal)
+    energies = columns.energies(vectors)
+    return replace(spectrum, values=energies, tail=max(columns.energy - float(energies.sum()), 0.0))
 
 
 def _settled(
@@ -254,18 +281,48 @@ def _settle(
 ) -> tuple[Columns, FloatArray, FloatArray, Spectrum]:
     width = rank + OVERSAMPLING
     norm = source.energy
-    diagonal = np.zeros(cluster.stop - cluster.start)
-    for _ in range(rounds):
-        U = source.leading(width, rng)[0][:, :rank]
-        rows = determining_rows(U, _SETTLING_ROWS_PER_RANK * rank, rng)
-        _, diagonal = _core_and_diagonal(matrix, cluster, U, rows, interpolate(U, rows), diagonal, _PASSING_UPDATES)
-        source.deflate(diagonal)
+    own_entries = matrix.diagonal(cluster).astype(np.float64)
+    diagonal = np.zeros_like(own_entries)
+    regained, discarded = np.zeros(0), 0.0
     vectors, energies = source.leading(width, rng)
-    tail = max(source.energy - float(energies.sum()), 0.0)
+    if rounds and _beyond(source, energies[:rank]) > _NEARLY_NOTHING[matrix.dtype] * float(own_entries @ own_entries):
+        diagonal = _alone(own_entries, cluster, source.columns)
+        source.deflate(diagonal)
+        vectors, energies = source.leading(width, rng)
+    done = 0
+    while done < rounds or (0 < done < _MOST_ROUNDS and discarded > SETTLED_SHARE * _beyond(source, energies[:rank])):
+        U = vectors[:, :rank]
+        rows = determining_rows(U, _SETTLING_ROWS_PER_RANK * rank, rng)
+        core, definite, diagonal = _core_and_diagonal(
+            matrix, cluster, U, rows, interpolate(U, rows), diagonal, _PASSING_UPDATES
+        )
+        regained = regained_by_diagonal(U, definite)
+        discarded = max(energy_of(core) - energy_of(definite), 0.0)
+        source.deflate(diagonal)
+        vectors, energies = source.leading(width, rng)
+        done += 1
     last = slice(-OVERSAMPLING, None)
     total = float(energies[last].sum())
     own_share = min(source.own_energy(vectors[:, last]) / total, 1.0) if total > 0 else 1.0
-    return source.columns, vectors, diagonal, Spectrum(energies, tail, own_share, norm)
+    regained = np.append(regained, np.zeros(len(energies)))[: len(energies)]
+    spectrum = Spectrum(energies, _beyond(source, energies), own_share, norm, regained, discarded)
+    return source.columns, vectors, diagonal, spectrum
+
+
+def _beyond(source: Directions, energies: FloatArray) -> float:
+    """Energy of the columns that is not among ``energies``."""
+    return max(source.energy - float(energies.sum()), 0.0)
+
+
+def _alone(own_entries: FloatArray, cluster: slice, columns: Columns) -> FloatArray:
+    """What each point shares with no other: the diagonal part if its nearest among the columns were its only one.
+
+    Two points, alone with each other, leave this on the diagonal and one direction. Where a point's row of U is all its
+    own, any diagonal part would settle at once, so that it matters where it starts.
+    """
+    shared = np.abs(columns.values[:, : len(columns.points)]) / columns.scales
+    shared[coincidences(cluster, columns.points)] = 0
+    return np.asarray(np.clip(own_entries - shared.max(axis=1, initial=0.0), 0, own_entries))
 
 
 def skeleton_basis(
@@ -304,7 +361,8 @@ def skeleton_basis(
         matrix, cluster, Q, np.concatenate((drawn, pivots)), seen, skeleton, rank, rng, rounds
     )
     taken_out = float(part @ (2 * matrix.diagonal(cluster) - part))
-    spectrum = Spectrum(energies, max(norm - taken_out - float(energies.sum()), 0.0), 0.0, norm)
+    tail = max(norm - taken_out - float(energies.sum()), 0.0)
+    spectrum = Spectrum(energies, tail, 0.0, norm, np.zeros(len(energies)))
     rank = min(rank if keep is None else min(rank, keep(spectrum)), Q.shape[1])
     rotation = rotation[:, :rank].astype(Q.dtype)
     extension = Extension(extension.points, extension.coefficients @ rotation)
@@ -347,7 +405,8 @@ def _settled_rotation(
         if settling < rounds:
             U = Q @ rotation[:, :rank].astype(Q.dtype)
             some = determining_rows(U, _SETTLING_ROWS_PER_RANK * U.shape[1], rng)
-            _, diagonal = _core_and_diagonal(matrix, cluster, U, some, interpolate(U, some), diagonal, _PASSING_UPDATES)
+            inverted = interpolate(U, some)
+            *_, diagonal = _core_and_diagonal(matrix, cluster, U, some, inverted, diagonal, _PASSING_UPDATES)
     return rotation, diagonal, s**2
 
 
@@ -361,7 +420,7 @@ def _with_rows(
 ) -> ClusterBasis:
     rows = determining_rows(U, INNER_ROWS_PER_RANK * U.shape[1], rng)
     interpolation = interpolate(U, rows)
-    core, diagonal = _core_and_diagonal(matrix, cluster, U, rows, interpolation, diagonal, _LOCAL_UPDATES)
+    core, _, diagonal = _core_and_diagonal(matrix, cluster, U, rows, interpolation, diagonal, _LOCAL_UPDATES)
     return ClusterBasis(U, rows, interpolation, core, diagonal, extend(rows))
 
 
@@ -408,7 +467,7 @@ _LOCAL_UPDATES = 20
 _PASSING_UPDATES = 6
 #: They close half of a gap or less: each goes farther than it would. Up to 2 that is stable, since what is held of the
 #: diagonal grows with what is added to it by no more than that.
-_STRIDE = 1.6
+STRIDE = 1.6
 _SETTLED = 1e-6
 
 
@@ -420,8 +479,8 @@ def _core_and_diagonal(
     interpolation: FloatArray,
     diagonal: FloatArray,
     updates: int,
-) -> tuple[FloatArray, FloatArray]:
-    """C_ii of the cluster from its determining rows, and what it leaves of the diagonal of K."""
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """C_ii of the cluster from its determining rows, its definite part, and what that leaves of the diagonal of K."""
     at = cluster.start + rows
     block = _symmetric(matrix.block(at, at))
     values = matrix.diagonal(cluster).astype(np.float64)
@@ -430,12 +489,20 @@ def _core_and_diagonal(
         core = _symmetric(whole - (interpolation * diagonal[rows]) @ interpolation.T)
         # Two near points in an empty neighbourhood: their block less its whole diagonal has eigenvalues a and -a. What
         # is left when the negative one is gone puts a back on the diagonal, and one direction then holds the pair.
-        held = np.einsum("ij,ij->i", U @ semidefinite_part(core).astype(U.dtype), U)
+        definite = semidefinite_part(core)
+        held = np.einsum("ij,ij->i", U @ definite.astype(U.dtype), U)
         left = np.clip(values - held, 0, values)
         if np.abs(left - diagonal).max() <= _SETTLED * np.abs(values).max():
             break
-        diagonal = np.clip(diagonal + _STRIDE * (left - diagonal), 0, values)
-    return core, left
+        diagonal = np.clip(diagonal + STRIDE * (left - diagonal), 0, values)
+    return core, definite, left
+
+
+def regained_by_diagonal(U: FloatArray, core: FloatArray) -> FloatArray:
+    """Squared norm of what the diagonal of U C Uᵀ loses when only the first 0, 1, ... directions are kept."""
+    added = U * (U @ (2 * np.triu(core, 1) + np.diag(np.diagonal(core))).astype(U.dtype))
+    lost = np.cumsum(added[:, ::-1], axis=1)[:, ::-1]
+    return np.asarray(np.einsum("ij,ij->j", lost, lost, dtype=np.float64))
 
 
 def _symmetric(M: FloatArray) -> FloatArray:

@@ -15,9 +15,9 @@ import numpy as np
 from blockbasis._parallel import map_threads
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.basis import ClusterBasis, Spectrum
-from blockbasis.construction import Method, assemble, basis_of, make_inner
+from blockbasis.construction import Method, assemble, basis_of, definite_inner, make_inner
 from blockbasis.exceptions import AccuracyWarning
-from blockbasis.inner import Cutoff, InnerMatrix, Known, nearest_semidefinite
+from blockbasis.inner import Cutoff, InnerMatrix, Known
 from blockbasis.matrix import KernelMatrix
 from blockbasis.operator import BlockBasis
 from blockbasis.partition import Partition
@@ -129,7 +129,7 @@ def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: in
     of_bases, of_inner, of_checks = rng.spawn(3)
     streams = of_bases.spawn(partition.n_clusters)
     tally = _Tally(matrix)
-    price, guesses = plan.price, with_reserve(plan.ranks)
+    price, guesses = plan.price, with_reserve(plan.ranks, partition.sizes)
     total = float(plan.ranks.sum())
     todo: Sequence[int] = range(partition.n_clusters)
     draft: _Draft | None = None
@@ -209,9 +209,7 @@ def _draft(
         known = Known(before.computed, np.array([i not in fresh for i in range(partition.n_clusters)]))
     computed, cut = make_inner(matrix, partition, bases, method, rng, n_jobs, known)
     # Made definite before the check, so that what is checked is what is returned.
-    mend = not method.definite and (cut is None or cut.dropped == 0)
-    inner = nearest_semidefinite(computed, matrix.dtype) if mend else computed
-    return _Draft(bases, computed, inner, cut)
+    return _Draft(bases, computed, definite_inner(matrix, partition, bases, computed, cut, method), cut)
 
 
 def _finished(
@@ -255,7 +253,7 @@ def _priced_basis(
     cost = price * (size + total)
 
     def keep(spectrum: Spectrum) -> int:
-        return int(with_reserve(np.array(worthwhile(spectrum, cost))))
+        return int(with_reserve(np.array(worthwhile(spectrum, cost)), np.array(size)))
 
     rank = min(guess, size)
     while True:

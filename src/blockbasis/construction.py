@@ -22,7 +22,8 @@ from blockbasis.basis import (
     sampled_basis,
     skeleton_basis,
 )
-from blockbasis.inner import Cutoff, InnerMatrix, Known, nearest_semidefinite, symmetric_inner
+from blockbasis.definite import nearest_semidefinite, settled_semidefinite
+from blockbasis.inner import Cutoff, InnerMatrix, Known, symmetric_inner
 from blockbasis.matrix import KernelMatrix
 from blockbasis.operator import BlockBasis, Entries, held_diagonal
 from blockbasis.partition import Partition
@@ -176,6 +177,23 @@ def make_inner(
     )
 
 
+def definite_inner(
+    matrix: KernelMatrix,
+    partition: Partition,
+    bases: Sequence[ClusterBasis],
+    inner: InnerMatrix,
+    cut: Cutoff | None,
+    method: Method,
+) -> InnerMatrix:
+    """C, positive semi-definite unless blocks were cut off."""
+    if method.paper or method.definite or (cut is not None and cut.dropped):
+        return inner
+    if not method.diagonal:
+        return nearest_semidefinite(inner, matrix.dtype)
+    diagonals = [matrix.diagonal(cluster).astype(np.float64) for cluster in partition.clusters]
+    return settled_semidefinite(inner, bases, diagonals, matrix.dtype, exact=method.inner == "exact")
+
+
 def assemble(
     matrix: KernelMatrix,
     partition: Partition,
@@ -187,9 +205,7 @@ def assemble(
     planning: int = 0,
     error_estimate: ErrorEstimate | None = None,
 ) -> BlockBasis:
-    """The operator from its parts; C is kept positive semi-definite unless blocks were cut off."""
-    if not method.paper and not method.definite and (cut is None or cut.dropped == 0):
-        inner = nearest_semidefinite(inner, matrix.dtype)
+    """The operator from its parts."""
     U = BlockDiagonal.of(partition, bases, matrix.dtype)
     part = _diagonal_part(matrix, U, inner) if method.diagonal else None
     return BlockBasis(

@@ -207,6 +207,11 @@ class ColumnDirections:
         vectors, s = _left_singular(self._deflated, self._range)
         return vectors[:, :width], s[:width].astype(np.float64) ** 2
 
+    def energies(self, vectors: FloatArray) -> FloatArray:
+        """Energy of the columns as they are now along each vector."""
+        along = self._deflated.T @ vectors
+        return np.asarray(np.einsum("ij,ij->j", along, along, dtype=np.float64))
+
     def own_energy(self, vectors: FloatArray) -> float:
         return energy_of(self._deflated[:, self._own[1]].T @ vectors)
 

@@ -23,7 +23,7 @@ from blockbasis._validation import (
 from blockbasis.arguments import check_both_clusters, check_clusters, check_goal, check_method, check_plan
 from blockbasis.basis import BlockDiagonal
 from blockbasis.building import build
-from blockbasis.construction import Method, assemble, make_bases, make_inner
+from blockbasis.construction import Method, assemble, definite_inner, make_bases, make_inner
 from blockbasis.costs import pays, working_bytes
 from blockbasis.exceptions import PerformanceWarning
 from blockbasis.inner import cross_inner
@@ -348,7 +348,9 @@ def _of_ranks(
     bases = make_bases(matrix, partition, partition, ranks, method, streams[1], n_jobs)
     before = matrix.entries
     C, cut = make_inner(matrix, partition, bases, method, streams[2], n_jobs)
-    return assemble(matrix, partition, bases, C, cut, method, matrix.entries - before, planning)
+    for_inner = matrix.entries - before
+    C = definite_inner(matrix, partition, bases, C, cut, method)
+    return assemble(matrix, partition, bases, C, cut, method, for_inner, planning)
 
 
 def _planned(job: Job, clusters: Partitioner, streams: list[np.random.Generator]) -> Plan:

@@ -13,16 +13,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from blockbasis._linalg import DEFINITE, semidefinite_part
+from blockbasis._linalg import semidefinite_part
 from blockbasis._parallel import map_threads
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.basis import ClusterBasis, interpolate
 from blockbasis.kernels import RadialKernel
 from blockbasis.matrix import KernelMatrix, tiles
 from blockbasis.partition import Partition
-
-#: Negative eigenvalues of so many roundings of the largest entry on the diagonal come from the precision of the work.
-_ROUNDINGS = 10
 
 
 @dataclass(frozen=True)
@@ -131,6 +128,14 @@ class InnerMatrix:
             if self.symmetric:
                 dense[self.columns_of(i), rows] = panel.T
         return dense
+
+    def with_entries(self, dense: FloatArray) -> InnerMatrix:
+        """The same blocks, their entries taken from a dense matrix."""
+        panels = tuple(
+            dense[self.row_offsets[i] : self.row_offsets[i + 1], self.columns_of(i)].copy()
+            for i in range(len(self.panels))
+        )
+        return replace(self, panels=panels)
 
 
 def _columns(kept: IntArray, offsets: IntArray) -> slice | IntArray:
@@ -399,23 +404,3 @@ def _drop_small(
         position += len(blocks)
         result.append((wanted[mask], [block for block, kept in zip(blocks, mask, strict=True) if kept]))
     return result, float(total[count - 1]) if count else spent
-
-
-# --- definiteness ----------------------------------------------------------------------------------------------------
-
-
-def nearest_semidefinite(inner: InnerMatrix, dtype: npt.DTypeLike = np.float64) -> InnerMatrix:
-    """The inner matrix without its negative eigenvalues; itself when it has none beyond the rounding of ``dtype``.
-
-    Kernel entries in float32 leave such eigenvalues, storage in float32 brings them back: they are not worth an
-    eigendecomposition.
-    """
-    dense = inner.todense()
-    definite = semidefinite_part(dense, max(DEFINITE, _ROUNDINGS * float(np.finfo(dtype).eps)))
-    if definite is dense:
-        return inner
-    panels = tuple(
-        definite[inner.row_offsets[i] : inner.row_offsets[i + 1], inner.columns_of(i)].copy()
-        for i in range(len(inner.panels))
-    )
-    return replace(inner, panels=panels)

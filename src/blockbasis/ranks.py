@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from scipy.optimize import isotonic_regression
 
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.basis import Spectrum
@@ -45,6 +47,10 @@ class Market:
     spectra: Sequence[Spectrum]
     diagonal: bool
 
+    @cached_property
+    def _gains(self) -> list[FloatArray]:
+        return [gains(spectrum) for spectrum in self.spectra]
+
     @property
     def norm(self) -> float:
         """Squared Frobenius norm of the kernel matrix, estimated."""
@@ -56,12 +62,8 @@ class Market:
 
     def at_total(self, price: float, total: float) -> IntArray:
         """Rank of each known cluster at ``price``, when all ranks together are ``total``."""
-        return np.array(
-            [
-                worthwhile(spectrum, price * (size + total))
-                for size, spectrum in zip(self.sizes, self.spectra, strict=True)
-            ]
-        )
+        costs = price * (self.sizes + total)
+        return np.array([_count(each, cost) for each, cost in zip(self._gains, costs, strict=True)])
 
     def total(self, ranks: IntArray) -> float:
         """Sum of all clusters' ranks, estimated from the known ones."""
@@ -95,12 +97,12 @@ class Market:
         return self._filled(ranks, budget)
 
     def _filled(self, ranks: IntArray, budget: int) -> IntArray:
-        gains = [both_sides(s) * s.values for s in self.spectra]
         blocked = np.zeros(len(ranks), dtype=bool)
         while not blocked.all():
             total = self.total(ranks)
             worth = [
-                g[r] / (n + total) if r < len(g) else 0.0 for g, r, n in zip(gains, ranks, self.sizes, strict=True)
+                g[r] / (n + total) if r < len(g) else 0.0
+                for g, r, n in zip(self._gains, ranks, self.sizes, strict=True)
             ]
             best = int(np.argmax(np.where(blocked, -1.0, worth)))
             more = ranks.copy()
@@ -113,7 +115,7 @@ class Market:
 
     def _highest_price(self) -> float:
         """A price at which every cluster keeps its one vector only."""
-        return 2 * max(float(s.values[0]) * both_sides(s) for s in self.spectra) / float(self.sizes.min())
+        return 2 * max(float(each[0]) for each in self._gains) / float(self.sizes.min())
 
     def _settled_total(self, price: float) -> float:
         """R such that the ranks chosen against it add up to it."""
@@ -132,15 +134,30 @@ def both_sides(spectrum: Spectrum) -> float:
     return 2 - spectrum.own_share
 
 
+def gains(spectrum: Spectrum) -> FloatArray:
+    """Squared error that each direction removes, descending: slopes of the convex hull of `residual`.
+
+    Without a diagonal part these are the energies, counted on both sides. With one, giving up a direction hands some of
+    it over, and giving up many hands over more than each of them alone: then a few are worth only as much as all of
+    them together.
+    """
+    each = both_sides(spectrum) * spectrum.values + np.diff(spectrum.regained, append=0.0)
+    return np.asarray(np.maximum(isotonic_regression(each, increasing=False).x, 0))
+
+
 def worthwhile(spectrum: Spectrum, cost: float) -> int:
     """Leading directions that remove more error than ``cost``; at least one."""
-    gains: FloatArray = both_sides(spectrum) * spectrum.values
-    return max(1, int(np.count_nonzero(gains >= cost)))
+    return _count(gains(spectrum), cost)
+
+
+def _count(gained: FloatArray, cost: float) -> int:
+    return max(1, int(np.count_nonzero(gained >= cost)))
 
 
 def residual(spectrum: Spectrum, rank: int) -> float:
     """Squared error that a cluster leaves at ``rank``."""
-    return both_sides(spectrum) * (spectrum.tail + float(spectrum.values[rank:].sum()))
+    lost = both_sides(spectrum) * (spectrum.tail + float(spectrum.values[rank:].sum()))
+    return max(lost - float(spectrum.regained[rank:][:1].sum()), 0.0) + spectrum.discarded
 
 
 def _highest(holds: Callable[[float], bool], top: float) -> float | None:

@@ -68,6 +68,8 @@ def energy_sampling(
     matrix: KernelMatrix, cluster: slice, columns: Partition, n_columns: int, rng: np.random.Generator
 ) -> Skeleton:
     """About ``n_columns`` columns, each cluster's share following the energy that ``cluster`` sees in it."""
+    if n_columns >= matrix.shape[1]:
+        return every_column(matrix)
     energies = _cluster_energies(matrix, cluster, columns, rng)
     probabilities = _inclusion_probabilities(energies, columns.sizes, n_columns)
     chosen, scales = [], []

@@ -22,7 +22,7 @@ from blockbasis.construction import Method
 from blockbasis.kernels import Kernel
 from blockbasis.matrix import Counter, KernelMatrix
 from blockbasis.partition import Partition
-from blockbasis.ranks import Market, residual
+from blockbasis.ranks import Market
 from blockbasis.sampling import attentive_sampling
 
 #: The pilot looks at clusters that hold this many points, and draws fewer columns for them; once more at more points
@@ -30,11 +30,15 @@ from blockbasis.sampling import attentive_sampling
 _PILOT_POINTS = 5_000
 _LAST_PILOT_POINTS = 8_000
 _SEEN_ENOUGH = 0.45
-#: Ranks that will be built below this part of those looked at want a look of their own.
+#: Ranks that will be built below this part of those looked at want a look of their own, so many times: D takes the
+#: more, the less U holds.
 _MUCH_HIGHER = 0.75
+_LOWERINGS = 2
+_WHOLE_SHARE = 0.75
 #: Ranks follow the size of the clusters by about this power.
 _RANK_POWER = 0.7
 _PILOT_COLUMNS_PER_RANK = 20
+_PILOT_COLUMNS = 500
 #: Before it, a glance at fewer points finds what ranks to look for.
 _GLANCE_POINTS = 600
 _GLANCE_RANK = 32
@@ -182,7 +186,7 @@ class Plan:
 
     @property
     def _built(self) -> IntArray:
-        return np.minimum(with_reserve(self.ranks), self.partition.sizes)
+        return with_reserve(self.ranks, self.partition.sizes)
 
     @property
     def _threads(self) -> int:
@@ -238,7 +242,7 @@ def make_plan(
     _check_budget(job, best.partition)
     if best.market.sizes.sum() < _SEEN_ENOUGH * best.partition.n_points:
         best = _pilot(job, best.partition, _next_rank(best), _LAST_PILOT_POINTS, rng)
-    return _plan_of(job, _refined(job, best, rng) if job.method.diagonal else best)
+    return _plan_of(job, best)
 
 
 def default_clusters(n: int) -> int:
@@ -290,13 +294,23 @@ def _search(look: Callable[[int], _Pilot], job: Job) -> _Pilot:
     return best
 
 
-def with_reserve(ranks: IntArray) -> IntArray:
-    """Ranks to build, so that a check can choose among them."""
+def with_reserve(ranks: IntArray, sizes: IntArray) -> IntArray:
+    """Ranks to build, so that a check can choose among them; a cluster is kept whole only where it must be."""
+    most = _most_looked_at(sizes)
+    return np.where(ranks > most, sizes, np.minimum(_reserved(ranks), most))
+
+
+def _reserved(ranks: IntArray) -> IntArray:
     return np.asarray(np.ceil(_OVERBUILD * ranks) + _OVERBUILD_MORE, dtype=np.intp)
 
 
+def _most_looked_at(sizes: IntArray) -> IntArray:
+    """Ranks above which a cluster is kept whole: a basis that leaves next to nothing shows nothing of D."""
+    return np.asarray(np.ceil(_WHOLE_SHARE * sizes), dtype=np.intp)
+
+
 def _next_rank(pilot: _Pilot) -> int:
-    return int(with_reserve(np.ceil(pilot.ranks.mean())))
+    return int(_reserved(np.ceil(pilot.ranks.mean())))
 
 
 # --- one number of clusters, looked at -------------------------------------------------------------------------------
@@ -326,15 +340,7 @@ class _Pilot:
 def _pilot(job: Job, partition: Partition, rank: int, points: int, rng: np.random.Generator) -> _Pilot:
     """Spectra of some clusters, at ranks raised until the goal is in sight, or plainly out of it."""
     chosen, weights = _some_clusters(partition, points, rng)
-    return _look(job, partition, chosen, weights, np.minimum(rank, partition.sizes[chosen]), rng)
-
-
-def _refined(job: Job, pilot: _Pilot, rng: np.random.Generator) -> _Pilot:
-    """The pilot at the ranks that will be built, where it looked much higher: D takes the more, the less U holds."""
-    built = np.minimum(with_reserve(pilot.ranks), pilot.market.sizes)
-    if built.sum() > _MUCH_HIGHER * pilot.highest.sum():
-        return pilot
-    return _look(job, pilot.partition, pilot.chosen, pilot.market.weights, built, rng)
+    return _look(job, partition, chosen, weights, np.minimum(rank, _most_looked_at(partition.sizes[chosen])), rng)
 
 
 def _look(
@@ -345,6 +351,7 @@ def _look(
     highest: IntArray,
     rng: np.random.Generator,
 ) -> _Pilot:
+    """Spectra of the chosen clusters: higher where they end too early, then lower where they were too high."""
     matrix = job.matrix(partition)
     sizes = partition.sizes[chosen]
     streams = rng.spawn(len(chosen))
@@ -355,38 +362,55 @@ def _look(
     def one(position: int) -> tuple[Spectrum, float]:
         start = time.thread_time()
         cluster, rank = partition.cluster(int(chosen[position])), int(highest[position])
-        n_columns, stream = _PILOT_COLUMNS_PER_RANK * rank, streams[position]
-        columns = attentive_sampling(matrix, cluster, partition, n_columns, stream)
-        spectrum = sampled_spectrum(matrix, cluster, columns, rank, stream, rounds)
-        return spectrum, time.thread_time() - start
+        n_columns, stream = max(_PILOT_COLUMNS_PER_RANK * rank, _PILOT_COLUMNS), streams[position]
+        seen = attentive_sampling(matrix, cluster, partition, n_columns, stream)
+        every = len(seen.columns) == matrix.shape[1]
+        fresh = None if every else attentive_sampling(matrix, cluster, partition, n_columns // 2, stream)
+        spectrum = sampled_spectrum(matrix, cluster, seen, fresh, rank, stream, rounds)
+        return _to_its_end(spectrum, int(sizes[position])), time.thread_time() - start
 
     todo = np.arange(len(chosen))
+    lowerings = _LOWERINGS if job.method.diagonal else 0
     while True:
         looked = map_threads(one, [(int(p),) for p in todo], job.n_jobs, f"look at {partition.n_clusters} clusters")
         for position, (spectrum, taken) in zip(todo, looked, strict=True):
             spectra[position], seconds[position] = spectrum, taken
         market = Market(partition.n_points, sizes, weights, spectra, job.method.diagonal)
         ranks, price = _ranks_for(job.goal, market)
-        todo = _unfinished(job, market, highest, ranks, price)
-        if not len(todo):
-            return _Pilot(partition, chosen, highest, market, ranks, price or 0.0, seconds)
-        highest[todo] = np.minimum(2 * highest[todo], sizes[todo])
+        todo = _too_low(job, market, highest, ranks)
+        if len(todo):
+            highest[todo] = np.minimum(2 * highest[todo], _most_looked_at(sizes[todo]))
+            continue
+        built = with_reserve(ranks, sizes)
+        todo = np.flatnonzero(built < _MUCH_HIGHER * highest)
+        if not len(todo) or not lowerings:
+            return _Pilot(partition, chosen, highest, market, ranks, price, seconds)
+        highest[todo] = built[todo]
+        lowerings -= 1
 
 
-def _unfinished(job: Job, market: Market, highest: IntArray, ranks: IntArray, price: float | None) -> IntArray:
-    """Clusters whose spectrum ends before their rank is known."""
-    if price is None:
-        if market.stored(highest) > job.dense:  # not to be reached in less than the matrix itself
-            return np.empty(0, dtype=np.intp)
-        left = np.array([residual(spectrum, len(spectrum.values)) for spectrum in market.spectra])
-        fair = job.goal.allowed(market.norm) * market.sizes / market.n_points
-        return np.flatnonzero((left > fair / 2) & (highest < market.sizes))
+def _to_its_end(spectrum: Spectrum, size: int) -> Spectrum:
+    """The spectrum up to the rank at which nothing is left: what was not looked at, spread evenly."""
+    more = size - len(spectrum.values)
+    rest = np.full(more, spectrum.tail / more) if more else np.empty(0)
+    return replace(
+        spectrum,
+        values=np.concatenate((spectrum.values, rest)),
+        tail=0.0,
+        regained=np.concatenate((spectrum.regained, np.zeros(more))),
+    )
+
+
+def _too_low(job: Job, market: Market, highest: IntArray, ranks: IntArray) -> IntArray:
+    """Clusters whose rank is not among those looked at."""
+    if market.stored(np.minimum(ranks, highest)) > job.dense:  # not to be reached in less than the matrix itself
+        return np.empty(0, dtype=np.intp)
     # A rank within the oversampled end of its spectrum is cut off by what was computed, not by its worth.
-    return np.flatnonzero((ranks > highest - 1) & (highest < market.sizes))
+    return np.flatnonzero((ranks > highest - 1) & (highest < _most_looked_at(market.sizes)))
 
 
-def _ranks_for(goal: Goal, market: Market) -> tuple[IntArray, float | None]:
-    """Ranks and price of a goal; the price is None where the spectra end before the goal is reached."""
+def _ranks_for(goal: Goal, market: Market) -> tuple[IntArray, float]:
+    """Ranks and price of a goal."""
     if goal.memory is not None:
         ranks = market.affordable(goal.memory)
         values = [s.values[min(r, len(s.values)) - 1] for s, r in zip(market.spectra, ranks, strict=True)]
@@ -397,8 +421,8 @@ def _ranks_for(goal: Goal, market: Market) -> tuple[IntArray, float | None]:
         error = market.error(ranks)
         return error <= goal.allowed(market.norm, error, market.largest(ranks))
 
-    price = market.price_within(enough)
-    return market.ranks(price or 0.0), price
+    price = market.price_within(enough) or 0.0
+    return market.ranks(price), price
 
 
 def _some_clusters(partition: Partition, points: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
@@ -426,7 +450,7 @@ def _some_clusters(partition: Partition, points: int, rng: np.random.Generator) 
 def _plan_of(job: Job, pilot: _Pilot) -> Plan:
     partition, sizes = pilot.partition, pilot.partition.sizes
     ranks = np.clip(np.rint(_by_size(pilot, pilot.ranks)), 1, sizes).astype(np.intp)
-    built = np.minimum(with_reserve(ranks), sizes)
+    built = with_reserve(ranks, sizes)
     for_bases = _BASIS_PER_PILOT * _by_size(pilot, pilot.seconds)
     rates = costs.measure_rates(job.matrix(partition))
     threads = min(job.n_jobs, os.cpu_count() or 1, partition.n_clusters)

@@ -17,7 +17,7 @@ from scipy.sparse.linalg import eigsh
 from blockbasis._parallel import map_threads
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.accuracy import ErrorEstimate
-from blockbasis.basis import ClusterBasis, Extension, Spectrum
+from blockbasis.basis import ClusterBasis, Extension, Spectrum, regained_by_diagonal
 from blockbasis.inner import InnerMatrix, groups
 from blockbasis.matrix import KernelMatrix
 from blockbasis.partition import Partition
@@ -265,12 +265,18 @@ def _kept_coordinates(bases: Sequence[ClusterBasis], ranks: IntArray) -> IntArra
 
 
 def market_of(bases: Sequence[ClusterBasis], inner: FloatArray, *, diagonal: bool) -> Market:
-    """All clusters, each basis vector valued by the energy that it holds of the matrix in C."""
+    """All clusters, each basis vector valued by the energy that it holds of the matrix in C, rows and columns."""
+    edges = np.cumsum([0] + [basis.vectors.shape[1] for basis in bases])
     energies = np.einsum("ij,ij->i", inner, inner)
-    edges = np.cumsum([basis.vectors.shape[1] for basis in bases])[:-1]
-    # Ranks cut from the end, so that a vector is worth at least what stands behind it.
-    descending = [np.maximum.accumulate(piece[::-1])[::-1] for piece in np.split(energies, edges)]
-    spectra = [Spectrum(piece, tail=0.0, own_share=0.0, norm=0.0) for piece in descending]
+    spectra = []
+    for basis, start, stop in zip(bases, edges[:-1], edges[1:], strict=True):
+        core = inner[start:stop, start:stop]
+        squares = core**2
+        # Its row and column of its own block, up to itself: what is behind it is given up before.
+        own = 2 * np.triu(squares, 1).sum(axis=0) + np.diagonal(squares)
+        counted = 2 * (energies[start:stop] - squares.sum(axis=1)) + own
+        regained = regained_by_diagonal(basis.vectors, core) if diagonal else np.zeros(stop - start)
+        spectra.append(Spectrum(counted, tail=0.0, own_share=1.0, norm=0.0, regained=regained))
     sizes = np.array([basis.vectors.shape[0] for basis in bases])
     return Market(int(sizes.sum()), sizes, np.ones(len(bases)), spectra, diagonal)
 

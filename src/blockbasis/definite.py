@@ -1,0 +1,86 @@
+"""The inner matrix made positive semi-definite, the diagonal part giving way to it.
+
+Each cluster has taken out of its own block what its basis does not hold. Where near points stand in different clusters
+that can be too much: the blocks between them then make C indefinite, and what is cut off with the negative eigenvalues
+is lost. So C and the diagonal part settle once more, now for all clusters together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from blockbasis._linalg import DEFINITE, semidefinite_part
+from blockbasis._typing import FloatArray
+from blockbasis.basis import SETTLED_SHARE, STRIDE, ClusterBasis
+from blockbasis.directions import energy_of
+from blockbasis.inner import InnerMatrix
+from blockbasis.ranks import residual
+
+#: Negative eigenvalues of so many roundings of the largest entry on the diagonal come from the precision of the work.
+_ROUNDINGS = 10
+#: How often C and the diagonal part are fitted to each other; each time costs an eigendecomposition of C.
+_UPDATES = 10
+
+
+def nearest_semidefinite(inner: InnerMatrix, dtype: npt.DTypeLike = np.float64) -> InnerMatrix:
+    """The inner matrix without its negative eigenvalues; itself when it has none beyond the rounding of ``dtype``.
+
+    Kernel entries in float32 leave such eigenvalues, storage in float32 brings them back: they are not worth an
+    eigendecomposition.
+    """
+    dense = inner.todense()
+    definite = semidefinite_part(dense, _rounding(dtype))
+    return inner if definite is dense else inner.with_entries(definite)
+
+
+def settled_semidefinite(
+    inner: InnerMatrix,
+    bases: Sequence[ClusterBasis],
+    diagonals: Sequence[FloatArray],
+    dtype: npt.DTypeLike,
+    *,
+    exact: bool,
+) -> InnerMatrix:
+    """The same where a diagonal part will be kept, which is lowered while much would be lost otherwise.
+
+    Parameters
+    ----------
+    inner : InnerMatrix
+        For K less the diagonal part of the bases.
+    bases : sequence of ClusterBasis
+    diagonals : sequence of arrays
+        k(x, x) of the points of every cluster.
+    dtype : dtype
+        Of the kernel entries.
+    exact : bool
+        Whether C is UᵀKU, and not determined by some rows.
+    """
+    computed = inner.todense()
+    left = [basis.diagonal.astype(np.float64) for basis in bases]
+    ranks = [basis.vectors.shape[1] for basis in bases]
+    edges = np.cumsum([0, *ranks])
+    own = [slice(start, stop) for start, stop in zip(edges[:-1], edges[1:], strict=True)]
+    spectra = [basis.spectrum for basis in bases]
+    unheld = sum(residual(s, rank) for s, rank in zip(spectra, ranks, strict=True) if s is not None)
+    for _ in range(_UPDATES):
+        definite = semidefinite_part(computed, _rounding(dtype))
+        if definite is computed or energy_of(computed) - energy_of(definite) <= SETTLED_SHARE * unheld:
+            break
+        for i, (basis, at) in enumerate(zip(bases, own, strict=True)):
+            U = basis.vectors
+            held = np.einsum("ij,ij->i", U @ definite[at, at].astype(U.dtype), U)
+            change = STRIDE * (np.clip(diagonals[i] - held, 0, diagonals[i]) - left[i])
+            change = np.clip(change, -left[i], diagonals[i] - left[i])
+            left[i] += change
+            rows, coordinates = (slice(None), U.T) if exact else (basis.rows, basis.interpolation)
+            computed[at, at] -= (coordinates * change[rows]) @ coordinates.T
+    else:
+        definite = semidefinite_part(computed, _rounding(dtype))
+    return inner.with_entries(definite)
+
+
+def _rounding(dtype: npt.DTypeLike) -> float:
+    return max(DEFINITE, _ROUNDINGS * float(np.finfo(dtype).eps))
