@@ -138,7 +138,7 @@ def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: in
         tasks = [(matrix, partition, i, int(guesses[i]), price, total, method, streams[i]) for i in todo]
         fresh = map_threads(_priced_basis, tasks, n_jobs, "bases")
         tally.since()
-        draft = _draft(matrix, partition, method, draft, dict(zip(todo, fresh, strict=True)), of_inner, n_jobs)
+        draft = _draft(matrix, plan, draft, dict(zip(todo, fresh, strict=True)), of_inner, n_jobs)
         tally.inner += tally.since()
         dense = draft.inner.todense()
         checks = draw_check_rows(matrix, partition, draft.bases, of_checks, n_jobs)
@@ -195,21 +195,23 @@ def _where_the_error_sits(measured: Measured, allowed: float, ranks: IntArray, p
 
 def _draft(
     matrix: KernelMatrix,
-    partition: Partition,
-    method: Method,
+    plan: Plan,
     before: _Draft | None,
     fresh: dict[int, ClusterBasis],
     rng: np.random.Generator,
     n_jobs: int,
 ) -> _Draft:
     """Bases, those of the draft before where there is no fresh one, and their inner matrix."""
+    partition, method = plan.partition, plan.method
     known = None
     bases = [fresh[i] if before is None or i in fresh else before.bases[i] for i in range(partition.n_clusters)]
     if before is not None:
         known = Known(before.computed, np.array([i not in fresh for i in range(partition.n_clusters)]))
     computed, cut = make_inner(matrix, partition, bases, method, rng, n_jobs, known)
     # Made definite before the check, so that what is checked is what is returned.
-    return _Draft(bases, computed, definite_inner(matrix, partition, bases, computed, cut, method), cut)
+    norm = sum(basis.spectrum.norm for basis in bases if basis.spectrum is not None)
+    allowed = 0.0 if plan.goal.tol is None else plan.goal.allowed(norm)
+    return _Draft(bases, computed, definite_inner(matrix, partition, bases, computed, cut, method, allowed), cut)
 
 
 def _finished(

@@ -184,14 +184,15 @@ def definite_inner(
     inner: InnerMatrix,
     cut: Cutoff | None,
     method: Method,
+    allowed: float = 0.0,
 ) -> InnerMatrix:
-    """C, positive semi-definite unless blocks were cut off."""
+    """C, positive semi-definite unless blocks were cut off; ``allowed`` is the squared error asked for, if any."""
     if method.paper or method.definite or (cut is not None and cut.dropped):
         return inner
     if not method.diagonal:
         return nearest_semidefinite(inner, matrix.dtype)
     diagonals = [matrix.diagonal(cluster).astype(np.float64) for cluster in partition.clusters]
-    return settled_semidefinite(inner, bases, diagonals, matrix.dtype, exact=method.inner == "exact")
+    return settled_semidefinite(inner, bases, diagonals, matrix.dtype, exact=method.inner == "exact", allowed=allowed)
 
 
 def assemble(

@@ -22,8 +22,9 @@ _INNER_COPIES = 5
 #: Size of the block and of the product that rates are measured on, and how often.
 _SAMPLE = 384
 _TRIALS = 3
-#: Products that the eigendecomposition of C is worth, in cubes of its size; where C is found definite it takes less.
-_DECOMPOSITION = 2.5
+#: Products that the eigendecompositions of C are worth, in cubes of its size: a third of one where C is found definite,
+#: five for each time that it settles with the diagonal part.
+_DECOMPOSITION = 7.0
 #: How often the error of a choice of ranks is measured while the smallest are searched.
 _MEASUREMENTS = 18
 #: So few floats are not worth a warning.

@@ -23,6 +23,8 @@ from blockbasis.ranks import residual
 _ROUNDINGS = 10
 #: How often C and the diagonal part are fitted to each other; each time costs an eigendecomposition of C.
 _UPDATES = 10
+#: They end where one has not lowered what is lost to this part.
+_WORTH_ANOTHER = 0.8
 
 
 def nearest_semidefinite(inner: InnerMatrix, dtype: npt.DTypeLike = np.float64) -> InnerMatrix:
@@ -43,6 +45,7 @@ def settled_semidefinite(
     dtype: npt.DTypeLike,
     *,
     exact: bool,
+    allowed: float = 0.0,
 ) -> InnerMatrix:
     """The same where a diagonal part will be kept, which is lowered while much would be lost otherwise.
 
@@ -57,29 +60,47 @@ def settled_semidefinite(
         Of the kernel entries.
     exact : bool
         Whether C is UᵀKU, and not determined by some rows.
+    allowed : float, default=0
+        Squared error that the whole factorization may have.
     """
     computed = inner.todense()
     left = [basis.diagonal.astype(np.float64) for basis in bases]
-    ranks = [basis.vectors.shape[1] for basis in bases]
-    edges = np.cumsum([0, *ranks])
-    own = [slice(start, stop) for start, stop in zip(edges[:-1], edges[1:], strict=True)]
-    spectra = [basis.spectrum for basis in bases]
-    unheld = sum(residual(s, rank) for s, rank in zip(spectra, ranks, strict=True) if s is not None)
-    for _ in range(_UPDATES):
+    enough = SETTLED_SHARE * max(_unheld(bases), allowed)
+    before = np.inf
+    for update in range(_UPDATES + 1):
         definite = semidefinite_part(computed, _rounding(dtype))
-        if definite is computed or energy_of(computed) - energy_of(definite) <= SETTLED_SHARE * unheld:
+        lost = energy_of(computed) - energy_of(definite)
+        if lost <= enough or lost > _WORTH_ANOTHER * before or update == _UPDATES:
             break
-        for i, (basis, at) in enumerate(zip(bases, own, strict=True)):
-            U = basis.vectors
-            held = np.einsum("ij,ij->i", U @ definite[at, at].astype(U.dtype), U)
-            change = STRIDE * (np.clip(diagonals[i] - held, 0, diagonals[i]) - left[i])
-            change = np.clip(change, -left[i], diagonals[i] - left[i])
-            left[i] += change
-            rows, coordinates = (slice(None), U.T) if exact else (basis.rows, basis.interpolation)
-            computed[at, at] -= (coordinates * change[rows]) @ coordinates.T
-    else:
-        definite = semidefinite_part(computed, _rounding(dtype))
+        before = lost
+        _take_back(computed, definite, bases, diagonals, left, exact)
     return inner.with_entries(definite)
+
+
+def _unheld(bases: Sequence[ClusterBasis]) -> float:
+    """Squared error that the bases leave."""
+    known = [(basis.spectrum, basis.vectors.shape[1]) for basis in bases]
+    return sum(residual(spectrum, rank) for spectrum, rank in known if spectrum is not None)
+
+
+def _take_back(
+    computed: FloatArray,
+    definite: FloatArray,
+    bases: Sequence[ClusterBasis],
+    diagonals: Sequence[FloatArray],
+    left: list[FloatArray],
+    exact: bool,
+) -> None:
+    """Bring the diagonal part nearer to what the definite matrix leaves, and C with it, in place."""
+    edges = np.cumsum([0] + [basis.vectors.shape[1] for basis in bases])
+    for i, (basis, start, stop) in enumerate(zip(bases, edges[:-1], edges[1:], strict=True)):
+        U, own = basis.vectors, slice(start, stop)
+        held = np.einsum("ij,ij->i", U @ definite[own, own].astype(U.dtype), U)
+        change = STRIDE * (np.clip(diagonals[i] - held, 0, diagonals[i]) - left[i])
+        change = np.clip(change, -left[i], diagonals[i] - left[i])
+        left[i] += change
+        rows, coordinates = (slice(None), U.T) if exact else (basis.rows, basis.interpolation)
+        computed[own, own] -= (coordinates * change[rows]) @ coordinates.T
 
 
 def _rounding(dtype: npt.DTypeLike) -> float:
