@@ -176,3 +176,45 @@ def test_bad_goals(cloud, arguments, parts):
         bb.factorize(cloud, bb.Gaussian(1.0), **arguments)
     for part in parts:
         assert part in str(caught.value)
+
+
+# --- points with no others near --------------------------------------------------------------------------------------
+
+
+def lattice_with_pairs(n_pairs):
+    """Isolated points, some with one companion: D holds all but two entries for each of those."""
+    far = 100.0 * np.stack(np.meshgrid(*[np.arange(8)] * 3), axis=-1).reshape(-1, 3)
+    return np.concatenate((far, far[:n_pairs] + [0.5, 0.0, 0.0]))
+
+
+@pytest.mark.parametrize(("n_pairs", "floats"), [(0, 3), (0, 20), (1, 3), (1, 20), (20, 6), (20, 20)])
+@pytest.mark.parametrize("n_clusters", [None, 8])
+def test_budgets_are_kept_where_next_to_nothing_is_to_hold(n_pairs, n_clusters, floats):
+    X = lattice_with_pairs(n_pairs)
+    K = bb.Gaussian(1.0)(X)
+    for seed in range(2):
+        A = bb.factorize(X, bb.Gaussian(1.0), memory=floats * len(X), n_clusters=n_clusters, rng=seed)
+        assert A.stored <= floats * len(X)
+        assert np.linalg.norm(A.todense() - K) <= 0.02 * np.linalg.norm(K)
+
+
+@pytest.mark.parametrize("n_pairs", [0, 1, 20])
+def test_tolerances_cost_little_where_next_to_nothing_is_to_hold(n_pairs):
+    X = lattice_with_pairs(n_pairs)
+    K = bb.Gaussian(1.0)(X)
+    for seed in range(2):
+        A = bb.factorize(X, bb.Gaussian(1.0), tol=1e-4, rng=seed)
+        assert np.linalg.norm(A.todense() - K) <= 1e-4 * np.linalg.norm(K)
+        assert A.stored <= 20 * len(X)
+
+
+def test_a_budget_is_kept_for_a_kernel_without_neighbours():
+    """White noise: a function that is one where the points are the same."""
+
+    def same(X, Y):
+        return (X[:, np.newaxis] == Y).all(axis=2).astype(float)
+
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    A = bb.factorize(X, same, memory=2000, rng=0)
+    assert A.stored <= 2000
+    np.testing.assert_allclose(A.todense(), np.eye(300), atol=1e-12)

@@ -19,7 +19,7 @@ from blockbasis._validation import (
 from blockbasis.construction import ALGORITHMS, BASES, INNERS, SAMPLINGS, Method
 from blockbasis.kernels import Kernel
 from blockbasis.partition import PARTITIONS, Partitioner
-from blockbasis.tuning import Goal, Plan
+from blockbasis.tuning import Goal, Plan, fingerprint
 
 DEFAULT_TOL = 1e-3
 
@@ -103,7 +103,7 @@ def check_plan(plan: Any, X: FloatArray, kernel: Kernel, chosen: dict[str, Any],
             f"The 'plan' parameter of factorize must be of the points given, shape {X.shape}. Got one of "
             f"{plan.partition.n_points} points with {plan.n_features} columns instead."
         )
-    if not np.array_equal(X.sum(axis=0), plan.sums):
+    if not np.array_equal(fingerprint(X), plan.fingerprint):
         raise ValueError(
             "The 'plan' parameter of factorize must be of the points given. Got one of other points instead."
         )

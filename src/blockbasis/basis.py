@@ -79,7 +79,8 @@ class Spectrum:
     Parameters
     ----------
     values : ndarray of shape (w,)
-        Leading squared singular values, descending; a few more than the basis has vectors.
+        Squared norm of the columns along the leading directions, a few more than the basis has vectors. Descending,
+        unless they come from other columns than the basis.
     tail : float
         Sum of the squared singular values that are not among ``values``.
     own_share : float
@@ -286,7 +287,7 @@ def _settle(
     regained, discarded = np.zeros(0), 0.0
     vectors, energies = source.leading(width, rng)
     if rounds and _beyond(source, energies[:rank]) > _NEARLY_NOTHING[matrix.dtype] * float(own_entries @ own_entries):
-        diagonal = _alone(own_entries, cluster, source.columns)
+        diagonal = _unshared(own_entries, cluster, source.columns)
         source.deflate(diagonal)
         vectors, energies = source.leading(width, rng)
     done = 0
@@ -314,7 +315,7 @@ def _beyond(source: Directions, energies: FloatArray) -> float:
     return max(source.energy - float(energies.sum()), 0.0)
 
 
-def _alone(own_entries: FloatArray, cluster: slice, columns: Columns) -> FloatArray:
+def _unshared(own_entries: FloatArray, cluster: slice, columns: Columns) -> FloatArray:
     """What each point shares with no other: the diagonal part if its nearest among the columns were its only one.
 
     Two points, alone with each other, leave this on the diagonal and one direction. Where a point's row of U is all its
@@ -490,12 +491,17 @@ def _core_and_diagonal(
         # Two near points in an empty neighbourhood: their block less its whole diagonal has eigenvalues a and -a. What
         # is left when the negative one is gone puts a back on the diagonal, and one direction then holds the pair.
         definite = semidefinite_part(core)
-        held = np.einsum("ij,ij->i", U @ definite.astype(U.dtype), U)
+        held = diagonal_of(U, definite)
         left = np.clip(values - held, 0, values)
         if np.abs(left - diagonal).max() <= _SETTLED * np.abs(values).max():
             break
         diagonal = np.clip(diagonal + STRIDE * (left - diagonal), 0, values)
     return core, definite, left
+
+
+def diagonal_of(U: FloatArray, core: FloatArray) -> FloatArray:
+    """Diagonal of U C Uᵀ."""
+    return np.asarray(np.einsum("ij,ij->i", U @ core.astype(U.dtype, copy=False), U))
 
 
 def regained_by_diagonal(U: FloatArray, core: FloatArray) -> FloatArray:

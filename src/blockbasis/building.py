@@ -23,7 +23,7 @@ from blockbasis.operator import BlockBasis
 from blockbasis.partition import Partition
 from blockbasis.ranks import Market, worthwhile
 from blockbasis.sampling import attentive_sampling
-from blockbasis.tuning import Goal, Plan, with_reserve
+from blockbasis.tuning import Goal, Plan, highest_in_part, with_reserve
 from blockbasis.verification import (
     CheckRows,
     Measured,
@@ -249,7 +249,10 @@ def _priced_basis(
     method: Method,
     rng: np.random.Generator,
 ) -> ClusterBasis:
-    """Basis with the vectors that are worth ``price``, and some more; computed again while all of them are."""
+    """Basis with the vectors that are worth ``price``, and some more; computed again while all of them are.
+
+    A cluster is kept whole only where the guess says so: then there is no diagonal part, and little to choose from.
+    """
     cluster = partition.cluster(i)
     size = cluster.stop - cluster.start
     cost = price * (size + total)
@@ -257,12 +260,15 @@ def _priced_basis(
     def keep(spectrum: Spectrum) -> int:
         return int(with_reserve(np.array(worthwhile(spectrum, cost)), np.array(size)))
 
-    rank = min(guess, size)
+    most = int(highest_in_part(np.array(size)))
+    if guess > most:
+        most = size
+    rank = min(guess, most)
     while True:
         n_columns = method.columns_per_rank * rank
         skeleton = attentive_sampling(matrix, cluster, partition, n_columns, rng)
         basis = basis_of(matrix, cluster, skeleton, rank, method, rng, keep)
         assert basis.spectrum is not None
-        if rank == size or worthwhile(basis.spectrum, cost) <= rank:
+        if rank == most or worthwhile(basis.spectrum, cost) <= rank:
             return basis
-        rank = min(2 * rank, size)
+        rank = min(2 * rank, most)

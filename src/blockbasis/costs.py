@@ -19,6 +19,8 @@ from blockbasis.verification import n_check_rows
 _EXTENSION_POINTS = 2
 #: Copies of the inner matrix alive at once while its definiteness is ensured.
 _INNER_COPIES = 5
+#: Copies of the products of check rows alive at once.
+_PRODUCT_COPIES = 8
 #: Size of the block and of the product that rates are measured on, and how often.
 _SAMPLE = 384
 _TRIALS = 3
@@ -66,6 +68,11 @@ def working_bytes(sizes: IntArray, ranks: IntArray, n_features: int, itemsize: i
     later = 8 * (_INNER_COPIES * total**2 + n_check_rows(n) * total)
     kept = kept_bytes(sizes, ranks, ranks, n_features, itemsize, diagonal=True)
     return kept + 8 * interpolation + max(columns, later)
+
+
+def spectral_check_bytes(n: int) -> int:
+    """Bytes of the products of check rows with each other, which the spectral norm of the error takes."""
+    return 8 * _PRODUCT_COPIES * n_check_rows(n) ** 2
 
 
 def needed_entries(sizes: IntArray, ranks: IntArray, *, exact_inner: bool) -> int:

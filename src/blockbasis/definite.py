@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from blockbasis._linalg import DEFINITE, semidefinite_part
 from blockbasis._typing import FloatArray
-from blockbasis.basis import SETTLED_SHARE, STRIDE, ClusterBasis
+from blockbasis.basis import SETTLED_SHARE, STRIDE, ClusterBasis, diagonal_of
 from blockbasis.directions import energy_of
 from blockbasis.inner import InnerMatrix
 from blockbasis.ranks import residual
@@ -95,8 +95,7 @@ def _take_back(
     edges = np.cumsum([0] + [basis.vectors.shape[1] for basis in bases])
     for i, (basis, start, stop) in enumerate(zip(bases, edges[:-1], edges[1:], strict=True)):
         U, own = basis.vectors, slice(start, stop)
-        held = np.einsum("ij,ij->i", U @ definite[own, own].astype(U.dtype), U)
-        change = STRIDE * (np.clip(diagonals[i] - held, 0, diagonals[i]) - left[i])
+        change = STRIDE * (np.clip(diagonals[i] - diagonal_of(U, definite[own, own]), 0, diagonals[i]) - left[i])
         change = np.clip(change, -left[i], diagonals[i] - left[i])
         left[i] += change
         rows, coordinates = (slice(None), U.T) if exact else (basis.rows, basis.interpolation)

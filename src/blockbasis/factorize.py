@@ -344,7 +344,7 @@ def _of_ranks(
     """Algorithm 5: bases, then the inner matrix, then the operator."""
     planning, sizes = matrix.entries, partition.sizes
     needed = working_bytes(sizes, np.minimum(ranks, sizes), matrix.rows.shape[1], matrix.dtype.itemsize, n_jobs)
-    _refuse_what_does_not_fit(needed, "Smaller ranks")
+    _refuse_what_does_not_fit(needed, "smaller ranks")
     bases = make_bases(matrix, partition, partition, ranks, method, streams[1], n_jobs)
     before = matrix.entries
     C, cut = make_inner(matrix, partition, bases, method, streams[2], n_jobs)
@@ -366,7 +366,7 @@ def _carried_out(
     n_jobs: int,
     counter: Counter | None = None,
 ) -> BlockBasis:
-    _refuse_what_does_not_fit(plan.working_bytes, _remedy(plan))
+    _refuse_what_does_not_fit(plan.working_bytes, plan.remedy)
     n, bounded = X.shape[0], plan.goal.memory is not None
     expected = bounded or pays(plan.stored, n)
     if not expected:
@@ -377,24 +377,18 @@ def _carried_out(
     return A
 
 
-def _remedy(plan: Plan) -> str:
-    if plan.fitting_tol is None:
-        return "A larger tol or bandwidth"
-    return f"tol={plan.fitting_tol:.2g}, or a larger bandwidth,"
-
-
 def _refuse_what_does_not_fit(needed: int, remedy: str) -> None:
     free = available_memory()
     if free is not None and needed > free:
         raise MemoryError(
             f"This factorization would take about {needed / 1e9:.2g} GB, and {free / 1e9:.2g} GB are free. "
-            f"{remedy} would fit."
+            f"What would fit: {remedy}."
         )
 
 
 def _warn_that_it_does_not_pay(what: str, plan: Plan) -> None:
     warnings.warn(
-        f"The tolerance {what}, more than the {plan.dense} of the dense matrix. {_remedy(plan)} would fit.",
+        f"The tolerance {what}, more than the {plan.dense} of the dense matrix. What would fit: {plan.remedy}.",
         PerformanceWarning,
         stacklevel=4,
     )

@@ -13,7 +13,7 @@ from scipy.sparse.linalg import LinearOperator
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis._validation import check_points
 from blockbasis.accuracy import ErrorEstimate
-from blockbasis.basis import BlockDiagonal, Extension
+from blockbasis.basis import BlockDiagonal, Extension, diagonal_of
 from blockbasis.inner import Cutoff, InnerMatrix
 from blockbasis.kernels import Kernel
 from blockbasis.partition import Partition
@@ -229,7 +229,7 @@ class BlockBasis(Product):
 
 def held_diagonal(basis: BlockDiagonal, inner: InnerMatrix) -> FloatArray:
     """Diagonal of U C Uᵀ, in cluster order."""
-    pieces = [np.einsum("ij,ij->i", U @ inner.block(i, i), U) for i, U in enumerate(basis.blocks)]
+    pieces = [diagonal_of(U, inner.block(i, i)) for i, U in enumerate(basis.blocks)]
     return np.concatenate(pieces)
 
 

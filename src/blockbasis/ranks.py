@@ -92,8 +92,9 @@ class Market:
 
     def affordable(self, budget: int) -> IntArray:
         """Ranks that hold most energy within ``budget`` stored floats: first by price, then vector by vector."""
-        over = _highest(lambda price: self.stored(self.ranks(price)) > budget, self._highest_price())
-        ranks = self.ranks(0.0 if over is None else over * _JUST_ABOVE)
+        top = self._highest_price()
+        over = _highest(lambda price: self.stored(self.ranks(price)) > budget, top)
+        ranks = self.ranks(0.0 if over is None else max(over * _JUST_ABOVE, top * math.exp(-_PRICE_RANGE)))
         return self._filled(ranks, budget)
 
     def _filled(self, ranks: IntArray, budget: int) -> IntArray:
@@ -151,7 +152,7 @@ def worthwhile(spectrum: Spectrum, cost: float) -> int:
 
 
 def _count(gained: FloatArray, cost: float) -> int:
-    return max(1, int(np.count_nonzero(gained >= cost)))
+    return max(1, int(np.count_nonzero((gained >= cost) & (gained > 0))))
 
 
 def residual(spectrum: Spectrum, rank: int) -> float:

@@ -22,7 +22,7 @@ from blockbasis.construction import Method
 from blockbasis.kernels import Kernel
 from blockbasis.matrix import Counter, KernelMatrix
 from blockbasis.partition import Partition
-from blockbasis.ranks import Market
+from blockbasis.ranks import Market, gains
 from blockbasis.sampling import attentive_sampling
 
 #: The pilot looks at clusters that hold this many points, and draws fewer columns for them; once more at more points
@@ -115,8 +115,8 @@ class Plan:
     price : float
         Squared error that a stored float must remove to be worth it.
     kernel : Kernel
-    sums : ndarray of shape (n_features,)
-        Of the columns of the points: a plan is for these points only.
+    fingerprint : ndarray of shape (n_features,)
+        Of the points: a plan is for these, in this order, only.
     dtype : dtype
     entries : int
         Kernel entries that will be evaluated.
@@ -143,7 +143,7 @@ class Plan:
     ranks: IntArray
     price: float
     kernel: Kernel
-    sums: FloatArray
+    fingerprint: FloatArray
     dtype: np.dtype[np.floating]
     entries: int
     predicted_error: float
@@ -151,7 +151,7 @@ class Plan:
     fitting_tol: float | None
 
     def __post_init__(self) -> None:
-        for array in (self.ranks, self.sums):
+        for array in (self.ranks, self.fingerprint):
             array.setflags(write=False)
 
     @property
@@ -160,7 +160,7 @@ class Plan:
 
     @property
     def n_features(self) -> int:
-        return len(self.sums)
+        return len(self.fingerprint)
 
     @property
     def dense(self) -> int:
@@ -169,7 +169,7 @@ class Plan:
 
     @property
     def stored(self) -> int:
-        """Floats that a product will read."""
+        """Floats that a product will read, all blocks of C among them: a cutoff may drop some."""
         return costs.stored_floats(self.partition.sizes, self.ranks, diagonal=self.method.diagonal)
 
     @property
@@ -182,7 +182,15 @@ class Plan:
     def working_bytes(self) -> int:
         """Bytes that building it takes at its height."""
         sizes, itemsize = self.partition.sizes, self.dtype.itemsize
-        return costs.working_bytes(sizes, self._built, self.n_features, itemsize, self._threads)
+        building = costs.working_bytes(sizes, self._built, self.n_features, itemsize, self._threads)
+        return building + (costs.spectral_check_bytes(self.partition.n_points) if self.goal.ridge else 0)
+
+    @property
+    def remedy(self) -> str:
+        """What to ask for instead, where it does not pay or does not fit."""
+        if self.goal.memory is not None:
+            return "a smaller memory"
+        return f"tol={self.fitting_tol:.2g} or a larger bandwidth" if self.fitting_tol else "a larger tol or bandwidth"
 
     @property
     def _built(self) -> IntArray:
@@ -207,7 +215,7 @@ class Plan:
             f"  time             {self.seconds:.1f} s",
         ]
         if self.fitting_tol is not None:
-            lines.append(f"  does not pay; tol={self.fitting_tol:.2g} would")
+            lines.append(f"  too large        {self.remedy} would fit")
         return "\n".join(lines)
 
 
@@ -243,6 +251,11 @@ def make_plan(
     if best.market.sizes.sum() < _SEEN_ENOUGH * best.partition.n_points:
         best = _pilot(job, best.partition, _next_rank(best), _LAST_PILOT_POINTS, rng)
     return _plan_of(job, best)
+
+
+def fingerprint(X: FloatArray) -> FloatArray:
+    """Sums of the columns, each point weighed by its place: other points, or another order, have others."""
+    return np.asarray(np.linspace(1, 2, X.shape[0]) @ X)
 
 
 def default_clusters(n: int) -> int:
@@ -296,7 +309,7 @@ def _search(look: Callable[[int], _Pilot], job: Job) -> _Pilot:
 
 def with_reserve(ranks: IntArray, sizes: IntArray) -> IntArray:
     """Ranks to build, so that a check can choose among them; a cluster is kept whole only where it must be."""
-    most = _most_looked_at(sizes)
+    most = highest_in_part(sizes)
     return np.where(ranks > most, sizes, np.minimum(_reserved(ranks), most))
 
 
@@ -304,7 +317,7 @@ def _reserved(ranks: IntArray) -> IntArray:
     return np.asarray(np.ceil(_OVERBUILD * ranks) + _OVERBUILD_MORE, dtype=np.intp)
 
 
-def _most_looked_at(sizes: IntArray) -> IntArray:
+def highest_in_part(sizes: IntArray) -> IntArray:
     """Ranks above which a cluster is kept whole: a basis that leaves next to nothing shows nothing of D."""
     return np.asarray(np.ceil(_WHOLE_SHARE * sizes), dtype=np.intp)
 
@@ -340,7 +353,7 @@ class _Pilot:
 def _pilot(job: Job, partition: Partition, rank: int, points: int, rng: np.random.Generator) -> _Pilot:
     """Spectra of some clusters, at ranks raised until the goal is in sight, or plainly out of it."""
     chosen, weights = _some_clusters(partition, points, rng)
-    return _look(job, partition, chosen, weights, np.minimum(rank, _most_looked_at(partition.sizes[chosen])), rng)
+    return _look(job, partition, chosen, weights, np.minimum(rank, highest_in_part(partition.sizes[chosen])), rng)
 
 
 def _look(
@@ -379,7 +392,7 @@ def _look(
         ranks, price = _ranks_for(job.goal, market)
         todo = _too_low(job, market, highest, ranks)
         if len(todo):
-            highest[todo] = np.minimum(2 * highest[todo], _most_looked_at(sizes[todo]))
+            highest[todo] = np.minimum(2 * highest[todo], highest_in_part(sizes[todo]))
             continue
         built = with_reserve(ranks, sizes)
         todo = np.flatnonzero(built < _MUCH_HIGHER * highest)
@@ -406,16 +419,15 @@ def _too_low(job: Job, market: Market, highest: IntArray, ranks: IntArray) -> In
     if market.stored(np.minimum(ranks, highest)) > job.dense:  # not to be reached in less than the matrix itself
         return np.empty(0, dtype=np.intp)
     # A rank within the oversampled end of its spectrum is cut off by what was computed, not by its worth.
-    return np.flatnonzero((ranks > highest - 1) & (highest < _most_looked_at(market.sizes)))
+    return np.flatnonzero((ranks > highest - 1) & (highest < highest_in_part(market.sizes)))
 
 
 def _ranks_for(goal: Goal, market: Market) -> tuple[IntArray, float]:
     """Ranks and price of a goal."""
     if goal.memory is not None:
         ranks = market.affordable(goal.memory)
-        values = [s.values[min(r, len(s.values)) - 1] for s, r in zip(market.spectra, ranks, strict=True)]
-        total = market.total(ranks)
-        return ranks, float(np.median(np.array(values) / (market.sizes + total)))
+        last = np.array([gains(s)[r - 1] for s, r in zip(market.spectra, ranks, strict=True)])
+        return ranks, float(np.median(last / (market.sizes + market.total(ranks))))
 
     def enough(ranks: IntArray) -> bool:
         error = market.error(ranks)
@@ -461,7 +473,7 @@ def _plan_of(job: Job, pilot: _Pilot) -> Plan:
         ranks,
         pilot.price,
         job.kernel,
-        job.X.sum(axis=0),
+        fingerprint(job.X),
         job.X.dtype,
         costs.needed_entries(sizes, built, exact_inner=job.method.inner == "exact"),
         _relative(pilot.market, pilot.error),

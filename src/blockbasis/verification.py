@@ -2,7 +2,7 @@
 
 The bases are nested and C is a small matrix, so the error of every choice of smaller ranks follows from the same few
 exact rows: with p = k U, the squared norm of k - c Uᵀ is that of k - p Uᵀ, which is computed once, and that of p - c.
-No term is subtracted from another, so that small errors are not lost in rounding.
+Only what D makes exact is subtracted, so that errors are known down to rounding times the diagonal.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from scipy.sparse.linalg import eigsh
 from blockbasis._parallel import map_threads
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.accuracy import ErrorEstimate
-from blockbasis.basis import ClusterBasis, Extension, Spectrum, regained_by_diagonal
+from blockbasis.basis import ClusterBasis, Extension, Spectrum, diagonal_of, regained_by_diagonal
 from blockbasis.inner import InnerMatrix, groups
 from blockbasis.matrix import KernelMatrix
 from blockbasis.partition import Partition
-from blockbasis.ranks import Market
+from blockbasis.ranks import Market, residual
 
 #: Rows checked; all of them when the points are few.
 _CHECK_ROWS = 2048
@@ -127,9 +127,7 @@ def draw_check_rows(
 
 
 def _expected_error(basis: ClusterBasis) -> float:
-    if basis.spectrum is None:
-        return 0.0
-    return basis.spectrum.tail + float(basis.spectrum.values[basis.vectors.shape[1] :].sum())
+    return 0.0 if basis.spectrum is None else residual(basis.spectrum, basis.vectors.shape[1])
 
 
 def measure(
@@ -153,7 +151,7 @@ def measure(
         missed[:, kept] -= row
         errors = check.outside + np.einsum("ij,ij->i", missed, missed)
         if diagonal:  # D makes the own entry exact, unless U C Uᵀ is above it already
-            left = check.own - np.einsum("ij,ij->i", u @ inner[own_columns, own_columns], u)
+            left = check.own - diagonal_of(u, inner[own_columns, own_columns])
             errors -= np.maximum(left, 0) ** 2
         errors = np.maximum(errors, 0)
         totals[i] = check.weight * errors.sum()
