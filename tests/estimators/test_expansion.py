@@ -14,10 +14,30 @@ def test_folded_weights_are_the_extension(regression, basis):
     A = bb.factorize(X, bb.Gaussian(2.0), n_clusters=4, rank=15, basis=basis, diagonal=False, rng=0)
     coefficients = np.random.default_rng(0).normal(size=(400, 3))
     expansion = Expansion.of(A, coefficients)
-    expected = A.extend(X_new) @ coefficients
+    extended = A.extend(X_new)
+    rows = extended.row_basis.expand(np.eye(extended.inner.shape[0]))
+    variances = np.diagonal(rows @ A.inner.todense() @ rows.T)
+    allowed = [max(1.0, A.diagonal()[A.partition.labels == i].max()) for i in range(4)]
+    excess = variances / np.array(allowed)[extended.row_basis.partition.labels]
+    assert basis == "skeleton" or excess.max() > 1.01  # some points are given more than their own variance
+    expected = extended @ coefficients / np.sqrt(np.maximum(excess, 1))[:, np.newaxis]
     np.testing.assert_allclose(expansion(X_new, 1), expected, atol=1e-8 * np.abs(expected).max())
     np.testing.assert_array_equal(expansion(X_new, 1), expansion(X_new, 2))
     assert expansion.n_outputs == 3
+
+
+def test_no_prediction_goes_beyond_what_the_variance_of_a_point_allows(regression):
+    """|f(x)|² is at most k(x, x), or what a point of the cluster has, times the squared norm of f."""
+    X, _, X_new = regression
+    for seed in range(3):
+        A = bb.factorize(X, bb.Gaussian(2.0), n_clusters=30, rank=10, basis="svd", diagonal=False, rng=seed)
+        extended = A.extend(1.5 * X_new)
+        rows = extended.row_basis.expand(np.eye(extended.inner.shape[0]))
+        coefficients = A.basis.expand(rows.T)  # for each new point the function that it has most of
+        norms = np.einsum("ij,ij->j", coefficients, A @ coefficients)
+        allowed = max(1.0, A.diagonal().max())
+        assert ((extended @ coefficients) ** 2 / norms).max() > 1.01 * allowed
+        assert (Expansion.of(A, coefficients)(1.5 * X_new, 1) ** 2 / norms).max() <= allowed * (1 + 1e-9)
 
 
 def test_an_uncompressed_matrix_is_the_exact_kernel(regression):
