@@ -1,6 +1,6 @@
 """Whether tolerances are met, budgets kept and plans true, on the paper's data.
 
-    BLOCKBASIS_DATA=... python benchmarks/tolerance.py grid --out cells.jsonl [--points 8000] [--data abalone ...]
+    BLOCKBASIS_DATA=... python benchmarks/tolerance.py grid --out cells.jsonl [--points 8000] [--data abalone ...] [--bandwidths 2 4]
     BLOCKBASIS_DATA=... python benchmarks/tolerance.py paper --out cells.jsonl     the paper's selection, same cells
     python benchmarks/tolerance.py table --out cells.jsonl                         what the two have found
     BLOCKBASIS_DATA=... python benchmarks/tolerance.py budget                      memory= against every k and the SVD
@@ -45,13 +45,13 @@ def true_error(A: bb.BlockBasis, X: np.ndarray, kernel: bb.kernels.Kernel) -> fl
     return DenseReference(K, A.partition, np.random.default_rng(0)).operator_error(A)
 
 
-def cells(data: list[str] | None, points: int, done: set[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    for name in data or DATA:
-        for h in BANDWIDTHS:
+def cells(which: argparse.Namespace, done: set[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    for name in which.data or DATA:
+        for h in which.bandwidths or BANDWIDTHS:
             for tol in TOLERANCES:
                 for seed in range(SEEDS):
                     if (name, h, tol, seed) not in done:
-                        yield name, h, tol, seed, load_standardized(name, points, seed)
+                        yield name, h, tol, seed, load_standardized(name, which.points, seed)
 
 
 def read(path: Path, kind: str) -> dict[tuple[Any, ...], dict[str, Any]]:
@@ -66,8 +66,9 @@ def append(path: Path, row: dict[str, Any]) -> None:
     print(row, flush=True)
 
 
-def run_grid(path: Path, data: list[str] | None, points: int, n_jobs: int) -> None:
-    for name, h, tol, seed, X in cells(data, points, set(read(path, "ours"))):
+def run_grid(which: argparse.Namespace) -> None:
+    path, n_jobs = which.out, which.jobs
+    for name, h, tol, seed, X in cells(which, set(read(path, "ours"))):
         kernel, n = bb.Gaussian(h), len(X)
         row = {"kind": "ours", "data": name, "h": h, "tol": tol, "seed": seed, "n": n}
         start = time.perf_counter()
@@ -83,9 +84,10 @@ def run_grid(path: Path, data: list[str] | None, points: int, n_jobs: int) -> No
         append(path, row | {"skipped": False})
 
 
-def run_paper(path: Path, data: list[str] | None, points: int, n_jobs: int) -> None:
+def run_paper(which: argparse.Namespace) -> None:
+    path, n_jobs = which.out, which.jobs
     ours = read(path, "ours")
-    for name, h, tol, seed, X in cells(data, points, set(read(path, "paper"))):
+    for name, h, tol, seed, X in cells(which, set(read(path, "paper"))):
         mine = ours.get((name, h, tol, seed))
         if mine is None or mine["skipped"]:
             continue
@@ -201,14 +203,15 @@ def main() -> None:
     parser.add_argument("part", choices=["grid", "paper", "table", "budget", "mixture"])
     parser.add_argument("--out", type=Path, default=Path("tolerance.jsonl"))
     parser.add_argument("--data", nargs="*", choices=DATA)
+    parser.add_argument("--bandwidths", nargs="*", type=float)
     parser.add_argument("--points", type=int, default=8000)
     parser.add_argument("--jobs", type=int, default=1)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", bb.PerformanceWarning)
     if arguments.part == "grid":
-        run_grid(arguments.out, arguments.data, arguments.points, arguments.jobs)
+        run_grid(arguments)
     elif arguments.part == "paper":
-        run_paper(arguments.out, arguments.data, arguments.points, arguments.jobs)
+        run_paper(arguments)
     elif arguments.part == "table":
         print_table(arguments.out)
     elif arguments.part == "budget":
