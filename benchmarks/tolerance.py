@@ -1,12 +1,13 @@
 """Whether tolerances are met, budgets kept and plans true, on the paper's data.
 
-    BLOCKBASIS_DATA=... python benchmarks/tolerance.py grid --out cells.jsonl [--points 8000] [--data abalone ...] [--bandwidths 2 4]
+    BLOCKBASIS_DATA=... python benchmarks/tolerance.py grid --out cells.jsonl [--points 8000] [--data abalone ...]
     BLOCKBASIS_DATA=... python benchmarks/tolerance.py paper --out cells.jsonl     the paper's selection, same cells
     python benchmarks/tolerance.py table --out cells.jsonl                         what the two have found
     BLOCKBASIS_DATA=... python benchmarks/tolerance.py budget                      memory= against every k and the SVD
     python benchmarks/tolerance.py mixture                                         tol=1e-3 for 100,000 points
 
-`grid` and `paper` append a line for each cell and leave out those that are there: interrupted runs go on.
+`grid` and `paper` append a line for each cell and leave out those that are there: interrupted runs go on. Both take
+some bandwidths only with `--bandwidths 2 4`.
 """
 
 from __future__ import annotations
