@@ -27,6 +27,7 @@ from blockbasis.measures import spectral_error as spectral_error
 from blockbasis.operator import BlockBasis as BlockBasis
 from blockbasis.operator import CrossBlockBasis as CrossBlockBasis
 from blockbasis.partition import Partition as Partition
+from blockbasis.plans import Plan as Plan
 from blockbasis.progress import ProgressEvent as ProgressEvent
 from blockbasis.solvers.direct import RidgeSystem as RidgeSystem
 from blockbasis.solvers.eigen import Eigenpairs as Eigenpairs
@@ -42,6 +43,5 @@ from blockbasis.spectrum import stable_rank as stable_rank
 from blockbasis.storage import StorageError as StorageError
 from blockbasis.storage import load as load
 from blockbasis.storage import save as save
-from blockbasis.tuning import Plan as Plan
 
 __version__ = "0.1.0"

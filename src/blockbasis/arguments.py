@@ -19,7 +19,7 @@ from blockbasis._validation import (
 from blockbasis.construction import ALGORITHMS, BASES, INNERS, SAMPLINGS, Method
 from blockbasis.kernels import Kernel
 from blockbasis.partition import PARTITIONS, Partitioner
-from blockbasis.tuning import Goal, Plan, fingerprint
+from blockbasis.plans import Goal, Plan, fingerprint
 
 DEFAULT_TOL = 1e-3
 

@@ -21,9 +21,9 @@ from blockbasis.inner import Cutoff, InnerMatrix, Known
 from blockbasis.matrix import KernelMatrix
 from blockbasis.operator import BlockBasis
 from blockbasis.partition import Partition
-from blockbasis.ranks import Market, worthwhile
+from blockbasis.plans import Goal, Plan
+from blockbasis.ranks import Market, highest_in_part, with_reserve, worthwhile
 from blockbasis.sampling import attentive_sampling
-from blockbasis.tuning import Goal, Plan, highest_in_part, with_reserve
 from blockbasis.verification import (
     CheckRows,
     Measured,

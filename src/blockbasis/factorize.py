@@ -31,9 +31,10 @@ from blockbasis.kernels import Kernel, as_kernel
 from blockbasis.matrix import Counter, KernelMatrix, check_function
 from blockbasis.operator import BlockBasis, CrossBlockBasis, Entries
 from blockbasis.partition import PARTITIONS, Partition, Partitioner, make_partition
+from blockbasis.plans import Job, Plan
 from blockbasis.progress import Listener, reporting
 from blockbasis.selection import search
-from blockbasis.tuning import Job, Plan, default_clusters, make_plan
+from blockbasis.tuning import default_clusters, make_plan
 
 
 def factorize(

@@ -23,6 +23,12 @@ _PRICE_STEP = 0.01
 _JUST_ABOVE = math.exp(2 * _PRICE_STEP)
 _FIXED_POINT_STEPS = 20
 
+#: What is built over the planned ranks, so that the check can choose.
+_OVERBUILD = 1.25
+_OVERBUILD_MORE = 4
+#: Above this share of its points a cluster is kept whole.
+_WHOLE_SHARE = 0.75
+
 
 @dataclass(frozen=True)
 class Market:
@@ -174,3 +180,22 @@ def _highest(holds: Callable[[float], bool], top: float) -> float | None:
         middle = (low + high) / 2
         low, high = (middle, high) if holds(math.exp(middle)) else (low, middle)
     return math.exp(low)
+
+
+# --- ranks to build ---------------------------------------------------------------------------------------------------
+
+
+def with_reserve(ranks: IntArray, sizes: IntArray) -> IntArray:
+    """Ranks to build, so that a check can choose among them; a cluster is kept whole only where it must be."""
+    most = highest_in_part(sizes)
+    return np.where(ranks > most, sizes, np.minimum(reserved(ranks), most))
+
+
+def reserved(ranks: IntArray) -> IntArray:
+    """The same, whatever the sizes of the clusters."""
+    return np.asarray(np.ceil(_OVERBUILD * ranks) + _OVERBUILD_MORE, dtype=np.intp)
+
+
+def highest_in_part(sizes: IntArray) -> IntArray:
+    """Ranks above which a cluster is kept whole: a basis that leaves next to nothing shows nothing of D."""
+    return np.asarray(np.ceil(_WHOLE_SHARE * sizes), dtype=np.intp)
