@@ -16,9 +16,9 @@ from data import load_standardized
 
 import blockbasis as bb
 from blockbasis._linalg import semidefinite_part
-from blockbasis.basis import DIAGONAL_ROUNDS
 from blockbasis.matrix import KernelMatrix
 from blockbasis.partition import Partition, kmeans
+from blockbasis.settling import DIAGONAL_ROUNDS
 
 CASES = [("abalone", 1.0), ("pendigits", 2.0), ("ctg", 0.5), ("emg", 0.1), ("gesture", 0.25), ("gesture", 1.0)]
 PAPER_CASES = [("abalone", 1.0), ("pendigits", 2.0)]

@@ -6,24 +6,24 @@ import numpy as np
 import pytest
 
 import blockbasis as bb
-from blockbasis import basis as basis_module
+from blockbasis import settling
 from blockbasis._linalg import semidefinite_part
 from blockbasis.basis import (
     BlockDiagonal,
-    determining_rows,
     full_basis,
-    interpolate,
     paper_basis,
     sampled_basis,
-    sampled_spectrum,
     skeleton_basis,
 )
+from blockbasis.coordinates import determining_rows, interpolate
 from blockbasis.datasets import unit_cube_mixture
+from blockbasis.extension import orthonormal_extension
 from blockbasis.kernels import as_kernel
 from blockbasis.matrix import KernelMatrix
 from blockbasis.partition import from_labels
 from blockbasis.ranks import residual
 from blockbasis.sampling import energy_sampling, every_column, uniform_sampling
+from blockbasis.settling import sampled_spectrum
 
 BUILDERS = {"paper": paper_basis, "sampled": sampled_basis, "skeleton": skeleton_basis}
 CLUSTER = slice(40, 100)
@@ -147,9 +147,9 @@ def test_basis_and_diagonal_settle_in_a_few_rounds(monkeypatch):
         return np.mean(errors)
 
     settled = rest(30)
-    assert rest(basis_module.DIAGONAL_ROUNDS) <= 1.4 * settled
+    assert rest(settling.DIAGONAL_ROUNDS) <= 1.4 * settled
     at_least_one = rest(1)
-    monkeypatch.setattr(basis_module, "_MOST_ROUNDS", 1)
+    monkeypatch.setattr(settling, "_MOST_ROUNDS", 1)
     only_one = rest(1)
     assert at_least_one <= 1.7 * settled < 0.9 * only_one
 
@@ -361,6 +361,6 @@ def test_points_that_see_nothing_extend_nothing():
     X = np.concatenate((np.zeros((30, 1)), np.full((300, 1), 37.0))) + 1e-3 * np.arange(330)[:, np.newaxis]
     A = bb.factorize(X, bb.Gaussian(1.4), partition=np.repeat([0, 1], [30, 300]), rank=3, basis="skeleton", rng=0)
     assert all(np.isfinite(extension.coefficients).all() for extension in A.extensions)
-    Q, extension = basis_module._orthonormal_extension(X[:2], np.full((5, 2), 1e-310))
+    Q, extension = orthonormal_extension(X[:2], np.full((5, 2), 1e-310))
     assert np.isfinite(Q).all()
     assert not extension.coefficients.any()

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from blockbasis.basis import Spectrum
 from blockbasis.ranks import Market, both_sides, gains, residual, worthwhile
+from blockbasis.settling import Spectrum
 
 
 def spectrum(values, tail=0.0, own_share=0.0):

@@ -16,6 +16,12 @@ _SMALL_PART = 0.15
 _FAST_DRIVERS = ("evd", "evr")
 
 
+def symmetric(M: FloatArray) -> FloatArray:
+    """Symmetric part of a matrix, in float64."""
+    M = M.astype(np.float64, copy=False)
+    return np.asarray((M + M.T) / 2)
+
+
 def eigenpairs(M: FloatArray) -> tuple[FloatArray, FloatArray]:
     """All eigenvalues of a symmetric matrix, ascending, and their vectors."""
     for driver in _FAST_DRIVERS:

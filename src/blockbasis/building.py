@@ -14,7 +14,7 @@ import numpy as np
 
 from blockbasis._parallel import map_threads
 from blockbasis._typing import FloatArray, IntArray
-from blockbasis.basis import ClusterBasis, Spectrum
+from blockbasis.basis import ClusterBasis
 from blockbasis.construction import Method, assemble, basis_of, definite_inner, make_inner
 from blockbasis.exceptions import AccuracyWarning
 from blockbasis.inner import Cutoff, InnerMatrix, Known
@@ -24,6 +24,7 @@ from blockbasis.partition import Partition
 from blockbasis.plans import Goal, Plan
 from blockbasis.ranks import Market, highest_in_part, with_reserve, worthwhile
 from blockbasis.sampling import attentive_sampling
+from blockbasis.settling import Spectrum
 from blockbasis.verification import (
     CheckRows,
     Measured,

@@ -12,7 +12,6 @@ from blockbasis._parallel import map_threads
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.accuracy import ErrorEstimate
 from blockbasis.basis import (
-    DIAGONAL_ROUNDS,
     SKELETON_POINTS_PER_RANK,
     BlockDiagonal,
     ClusterBasis,
@@ -27,6 +26,7 @@ from blockbasis.inner import Cutoff, InnerMatrix, Known, symmetric_inner
 from blockbasis.matrix import KernelMatrix
 from blockbasis.operator import BlockBasis, Entries, held_diagonal
 from blockbasis.partition import Partition
+from blockbasis.settling import DIAGONAL_ROUNDS
 
 ALGORITHMS = ("default", "paper")
 SAMPLINGS = ("energy", "randomized", "pooled", "uniform", "leverage", "exact", "diagonal-block")

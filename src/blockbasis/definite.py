@@ -14,10 +14,11 @@ import numpy.typing as npt
 
 from blockbasis._linalg import DEFINITE, semidefinite_part
 from blockbasis._typing import FloatArray
-from blockbasis.basis import SETTLED_SHARE, STRIDE, ClusterBasis, diagonal_of
+from blockbasis.basis import ClusterBasis
 from blockbasis.directions import energy_of
 from blockbasis.inner import InnerMatrix
 from blockbasis.ranks import residual
+from blockbasis.settling import SETTLED_SHARE, STRIDE, diagonal_of
 
 #: Negative eigenvalues of so many roundings of the largest entry on the diagonal come from the precision of the work.
 _ROUNDINGS = 10

@@ -16,7 +16,8 @@ import numpy.typing as npt
 from blockbasis._linalg import semidefinite_part
 from blockbasis._parallel import map_threads
 from blockbasis._typing import FloatArray, IntArray
-from blockbasis.basis import ClusterBasis, interpolate
+from blockbasis.basis import ClusterBasis
+from blockbasis.coordinates import interpolate
 from blockbasis.kernels import RadialKernel
 from blockbasis.matrix import KernelMatrix, tiles
 from blockbasis.partition import Partition

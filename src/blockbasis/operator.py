@@ -13,10 +13,12 @@ from scipy.sparse.linalg import LinearOperator
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis._validation import check_points
 from blockbasis.accuracy import ErrorEstimate
-from blockbasis.basis import BlockDiagonal, Extension, diagonal_of
+from blockbasis.basis import BlockDiagonal
+from blockbasis.extension import Extension
 from blockbasis.inner import Cutoff, InnerMatrix
 from blockbasis.kernels import Kernel
 from blockbasis.partition import Partition
+from blockbasis.settling import diagonal_of
 
 
 @dataclass(frozen=True)

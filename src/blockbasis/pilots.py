@@ -9,11 +9,11 @@ import numpy as np
 
 from blockbasis._parallel import map_threads
 from blockbasis._typing import FloatArray, IntArray
-from blockbasis.basis import DIAGONAL_ROUNDS, Spectrum, sampled_spectrum
 from blockbasis.partition import Partition
 from blockbasis.plans import Goal, Job
 from blockbasis.ranks import Market, gains, highest_in_part, with_reserve
 from blockbasis.sampling import attentive_sampling
+from blockbasis.settling import DIAGONAL_ROUNDS, Spectrum, sampled_spectrum
 
 #: Columns drawn for a cluster: fewer than its basis will take.
 _COLUMNS_PER_RANK = 20

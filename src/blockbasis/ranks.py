@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from blockbasis._typing import FloatArray, IntArray
-from blockbasis.basis import Spectrum
+from blockbasis.settling import Spectrum
 
 #: Prices are searched over this range of their logarithm, and to this step.
 _PRICE_RANGE = 80.0

@@ -19,7 +19,8 @@ import numpy as np
 from blockbasis._files import replacing
 from blockbasis._typing import FloatArray
 from blockbasis.accuracy import ErrorEstimate
-from blockbasis.basis import BlockDiagonal, Extension
+from blockbasis.basis import BlockDiagonal
+from blockbasis.extension import Extension
 from blockbasis.inner import Cutoff, InnerMatrix
 from blockbasis.kernels import RADIAL_KERNELS, Kernel, RadialKernel, as_kernel, kernel_parameters
 from blockbasis.operator import BlockBasis, CrossBlockBasis, Entries

@@ -17,11 +17,13 @@ from scipy.sparse.linalg import eigsh
 from blockbasis._parallel import map_threads
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.accuracy import ErrorEstimate
-from blockbasis.basis import ClusterBasis, Extension, Spectrum, diagonal_of, regained_by_diagonal
+from blockbasis.basis import ClusterBasis
+from blockbasis.extension import Extension
 from blockbasis.inner import InnerMatrix, groups
 from blockbasis.matrix import KernelMatrix
 from blockbasis.partition import Partition
 from blockbasis.ranks import Market, residual
+from blockbasis.settling import Spectrum, diagonal_of, regained_by_diagonal
 
 #: Rows checked; all of them when the points are few.
 _CHECK_ROWS = 2048

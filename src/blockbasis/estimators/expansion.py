@@ -9,11 +9,11 @@ import numpy as np
 from blockbasis._linalg import eigenpairs
 from blockbasis._parallel import map_threads, single_threaded
 from blockbasis._typing import FloatArray, IntArray
-from blockbasis.basis import diagonal_of
 from blockbasis.kernels import Kernel
 from blockbasis.matrix import KernelMatrix, tiles
 from blockbasis.operator import BlockBasis
 from blockbasis.partition import nearest
+from blockbasis.settling import diagonal_of
 
 
 @dataclass(frozen=True, eq=False)

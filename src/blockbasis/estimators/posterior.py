@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blockbasis._linalg import semidefinite_part
+from blockbasis._linalg import semidefinite_part, symmetric
 from blockbasis._parallel import map_threads, single_threaded
 from blockbasis._typing import FloatArray
-from blockbasis.basis import diagonal_of
 from blockbasis.estimators.expansion import Expansion
+from blockbasis.settling import diagonal_of
 from blockbasis.solvers.direct import RidgeSystem
 from blockbasis.solvers.woodbury import rank_slices
 
@@ -53,8 +53,8 @@ class Posterior(Expansion):
         features = np.zeros((len(X), len(self.explained)))
         for i, rows in self._grouped(X):
             features[rows, self._blocks()[i]] = self._coordinates(X[rows], self._kernel_block(X[rows], i), i)
-        left = semidefinite_part(self.kernel(X).astype(np.float64) - _symmetric(features @ self.explained @ features.T))
-        return _symmetric(left)
+        left = semidefinite_part(self.kernel(X).astype(np.float64) - symmetric(features @ self.explained @ features.T))
+        return symmetric(left)
 
     def _moments(self, X: FloatArray) -> FloatArray:
         """Means, and the variance in the last column."""
@@ -74,7 +74,3 @@ class Posterior(Expansion):
 
     def _blocks(self) -> list[slice]:
         return rank_slices(np.array([coefficients.shape[1] for coefficients in self.coefficients]))
-
-
-def _symmetric(M: FloatArray) -> FloatArray:
-    return np.asarray((M + M.T) / 2)
