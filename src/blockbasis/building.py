@@ -47,6 +47,8 @@ _RAISE_MORE = 4
 #: The price falls at least to this part; ranks that have not grown so many times are at the limit of precision.
 _CHEAPER = 0.25
 _STALLED = 4
+#: A budget of which less is used is not spent, when there is more to build.
+_SPENT = 0.9
 
 
 @dataclass(frozen=True)
@@ -145,16 +147,21 @@ def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: in
         checks = draw_check_rows(matrix, partition, draft.bases, of_checks, n_jobs)
         tally.planning += tally.since()
         market = market_of(draft.bases, dense, diagonal=method.diagonal)
+        grown = draft.ranks.sum() > built
         if goal.memory is not None:
             ranks = market.affordable(goal.memory)
-            break
+            todo = _held_back(market, ranks, draft.ranks, goal.memory)
+            if not todo or not grown:
+                break
+            price, built, guesses = price * _CHEAPER, int(draft.ranks.sum()), _raised(draft.ranks)
+            continue
         check = _Check(
             goal, checks, draft.bases, dense, method.diagonal, _products(matrix, plan, draft, checks, n_jobs)
         )
         tally.planning += tally.since()
         measured, allowed = check.at(draft.ranks)
         met = measured.upper(_DEVIATIONS) <= allowed
-        stalled = stalled + 1 if draft.ranks.sum() <= built else 0
+        stalled = 0 if grown else stalled + 1
         if met or stalled == _STALLED:
             if not met:
                 _warn_of(measured, goal)
@@ -163,7 +170,7 @@ def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: in
         built = int(draft.ranks.sum())
         price, total = _lower_price(draft, price, measured.upper(_DEVIATIONS), allowed), float(draft.ranks.sum())
         todo = _where_the_error_sits(measured, allowed, draft.ranks, partition)
-        guesses = (_RAISE * draft.ranks).astype(np.intp) + _RAISE_MORE
+        guesses = _raised(draft.ranks)
     return _finished(matrix, partition, method, draft, ranks, checks, dense, tally)
 
 
@@ -174,6 +181,17 @@ def _warn_of(measured: Measured, goal: Goal) -> None:
         AccuracyWarning,
         stacklevel=5,
     )
+
+
+def _raised(ranks: IntArray) -> IntArray:
+    return (_RAISE * ranks).astype(np.intp) + _RAISE_MORE
+
+
+def _held_back(market: Market, ranks: IntArray, built: IntArray, budget: int) -> list[int]:
+    """Clusters that take all that was built of them, while the budget has room for more."""
+    if market.stored(ranks) >= _SPENT * budget:
+        return []
+    return np.flatnonzero((ranks == built) & (built < market.sizes)).tolist()
 
 
 def _lower_price(draft: _Draft, price: float, upper: float, allowed: float) -> float:

@@ -11,7 +11,7 @@ from blockbasis._parallel import map_threads
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.partition import Partition
 from blockbasis.plans import Goal, Job
-from blockbasis.ranks import Market, gains, highest_in_part, with_reserve
+from blockbasis.ranks import Market, highest_in_part, with_reserve
 from blockbasis.sampling import attentive_sampling
 from blockbasis.settling import DIAGONAL_ROUNDS, Spectrum, sampled_spectrum
 
@@ -22,6 +22,8 @@ _COLUMNS = 500
 #: more, the less U holds.
 _MUCH_HIGHER = 0.75
 _LOWERINGS = 2
+#: Where the pilot may look at this part of the points, it looks at all.
+_MOST_SEEN = 0.5
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,6 @@ class Pilot:
 
     partition: Partition
     chosen: IntArray
-    highest: IntArray
     market: Market
     ranks: IntArray
     price: float
@@ -46,22 +47,15 @@ class Pilot:
 
 
 def look_at(job: Job, partition: Partition, rank: int, points: int, rng: np.random.Generator) -> Pilot:
-    """Spectra of some clusters, at ranks raised until the goal is in sight, or plainly out of it."""
-    chosen, weights = _some_clusters(partition, points, rng)
-    return _look(job, partition, chosen, weights, np.minimum(rank, highest_in_part(partition.sizes[chosen])), rng)
+    """Spectra of clusters that hold about ``points`` points, up to ``rank`` at first.
 
-
-def _look(
-    job: Job,
-    partition: Partition,
-    chosen: IntArray,
-    weights: FloatArray,
-    highest: IntArray,
-    rng: np.random.Generator,
-) -> Pilot:
-    """Spectra of the chosen clusters: higher where they end too early, then lower where they were too high."""
+    They are looked at higher where they end too early, until the goal is in sight or plainly out of it, then lower
+    where they were too high.
+    """
     matrix = job.matrix(partition)
+    chosen, weights = _some_clusters(partition, points, rng)
     sizes = partition.sizes[chosen]
+    highest = np.minimum(rank, highest_in_part(sizes))
     streams = rng.spawn(len(chosen))
     spectra: list[Spectrum] = [None] * len(chosen)  # type: ignore[list-item]
     seconds = np.zeros(len(chosen))
@@ -92,7 +86,7 @@ def _look(
         built = with_reserve(ranks, sizes)
         todo = np.flatnonzero(built < _MUCH_HIGHER * highest)
         if not len(todo) or not lowerings:
-            return Pilot(partition, chosen, highest, market, ranks, price, seconds)
+            return Pilot(partition, chosen, market, ranks, price, seconds)
         highest[todo] = built[todo]
         lowerings -= 1
 
@@ -121,7 +115,7 @@ def _ranks_for(goal: Goal, market: Market) -> tuple[IntArray, float]:
     """Ranks and price of a goal."""
     if goal.memory is not None:
         ranks = market.affordable(goal.memory)
-        last = np.array([gains(s)[r - 1] for s, r in zip(market.spectra, ranks, strict=True)])
+        last = np.array([each[r - 1] for each, r in zip(market.gains, ranks, strict=True)])
         return ranks, float(np.median(last / (market.sizes + market.total(ranks))))
 
     def enough(ranks: IntArray) -> bool:
@@ -136,16 +130,17 @@ def _some_clusters(partition: Partition, points: int, rng: np.random.Generator) 
     """Clusters that hold about ``points`` points, and how many clusters each stands for.
 
     Large clusters hold most of the memory and of the error, so they are drawn with a chance that follows their size:
-    the k-th of equal steps through all points falls into the cluster drawn.
+    the k-th of equal steps through all points falls into the cluster drawn. A cluster not drawn is taken to be like the
+    one nearest to it in size.
     """
     n, sizes = partition.n_points, partition.sizes
-    if points >= n:
+    if points >= _MOST_SEEN * n:
         return np.arange(partition.n_clusters), np.ones(partition.n_clusters)
     largest = np.sort(sizes)[::-1]
     count = max(1, int(np.searchsorted(np.cumsum(largest), points)) + 1)
     steps = (np.arange(count) + rng.random()) * n / count
     order = rng.permutation(partition.n_clusters)
-    hit = order[np.searchsorted(np.cumsum(sizes[order]), steps, side="right")]
-    chosen = np.unique(hit)
-    weights = 1 / np.minimum(1, count * sizes[chosen] / n)
-    return chosen, weights * n / float(weights @ sizes[chosen])  # together they stand for all points, no more or fewer
+    chosen = np.unique(order[np.searchsorted(np.cumsum(sizes[order]), steps, side="right")])
+    alike = np.argmin(np.abs(np.log(sizes[:, np.newaxis]) - np.log(sizes[chosen])), axis=1)
+    alike[chosen] = np.arange(len(chosen))
+    return chosen, np.bincount(alike, minlength=len(chosen)).astype(np.float64)

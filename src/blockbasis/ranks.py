@@ -54,7 +54,8 @@ class Market:
     diagonal: bool
 
     @cached_property
-    def _gains(self) -> list[FloatArray]:
+    def gains(self) -> list[FloatArray]:
+        """Squared error that each direction of each known cluster removes."""
         return [gains(spectrum) for spectrum in self.spectra]
 
     @property
@@ -69,7 +70,7 @@ class Market:
     def at_total(self, price: float, total: float) -> IntArray:
         """Rank of each known cluster at ``price``, when all ranks together are ``total``."""
         costs = price * (self.sizes + total)
-        return np.array([_count(each, cost) for each, cost in zip(self._gains, costs, strict=True)])
+        return np.array([_count(each, cost) for each, cost in zip(self.gains, costs, strict=True)])
 
     def total(self, ranks: IntArray) -> float:
         """Sum of all clusters' ranks, estimated from the known ones."""
@@ -109,7 +110,7 @@ class Market:
             total = self.total(ranks)
             worth = [
                 g[r] / (n + total) if r < len(g) else 0.0
-                for g, r, n in zip(self._gains, ranks, self.sizes, strict=True)
+                for g, r, n in zip(self.gains, ranks, self.sizes, strict=True)
             ]
             best = int(np.argmax(np.where(blocked, -1.0, worth)))
             more = ranks.copy()
@@ -122,7 +123,7 @@ class Market:
 
     def _highest_price(self) -> float:
         """A price at which every cluster keeps its one vector only."""
-        return 2 * max(float(each[0]) for each in self._gains) / float(self.sizes.min())
+        return 2 * max(float(each[0]) for each in self.gains) / float(self.sizes.min())
 
     def _settled_total(self, price: float) -> float:
         """R such that the ranks chosen against it add up to it."""
