@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
+from sklearn.neighbors import NearestNeighbors
 
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis._validation import check_choice, check_labels
@@ -213,6 +214,19 @@ def nearest(X: FloatArray, centers: FloatArray) -> IntArray:
     """The nearest centre of each point; both centred first, since distances far from the origin cancel."""
     middle = centers.mean(axis=0)
     return np.asarray(pairwise_distances_argmin(X - middle, centers - middle), dtype=np.intp)
+
+
+def two_nearest(X: FloatArray, centers: FloatArray) -> IntArray:
+    """The nearest centre of each point and the one after it, of shape (n, 2); the same twice where there is one."""
+    found = nearest_points(centers, X, min(2, len(centers)))
+    return found if len(centers) > 1 else np.repeat(found, 2, axis=1)
+
+
+def nearest_points(X: FloatArray, places: FloatArray, count: int) -> IntArray:
+    """The ``count`` points of X nearest to each place, in the precision of the places."""
+    middle = X.mean(axis=0)
+    search = NearestNeighbors(n_neighbors=count, algorithm="brute").fit((X - middle).astype(places.dtype))
+    return np.asarray(search.kneighbors((places - middle).astype(places.dtype), return_distance=False))
 
 
 def _squared_distances_to(X: FloatArray, places: FloatArray) -> FloatArray:

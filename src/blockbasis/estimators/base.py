@@ -1,8 +1,8 @@
 """What all estimators share: their kernel and its bandwidth, their factorization, and functions of new points.
 
-Estimators learn and predict with one kernel, that of the compressed matrix: u(x)ᵀ C u(x') with u the extension of U to
-new points. Coefficients solved with a compressed matrix and applied through the exact kernel would amplify the error of
-the compression by the inverse of the ridge.
+Estimators learn with the compressed matrix, and continue what they have learnt at its points to new points: see
+`blockbasis.estimators.continuation`. Coefficients solved with a compressed matrix and applied through the exact kernel
+would amplify the error of the compression by the inverse of the ridge.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from blockbasis._parallel import check_n_jobs
 from blockbasis._typing import FloatArray
 from blockbasis._validation import check_choice, check_integer, check_memory, check_positive
 from blockbasis.costs import dense_floats
-from blockbasis.estimators.expansion import Expansion as Expansion
+from blockbasis.estimators.continuation import continued
+from blockbasis.estimators.expansion import Expansion
 from blockbasis.estimators.saving import described, recovered
 from blockbasis.factorize import factorize, plan
 from blockbasis.kernels import RADIAL_KERNELS, Kernel, RadialKernel, as_kernel
 from blockbasis.operator import BlockBasis
 from blockbasis.partition import Partition
+from blockbasis.progress import reporting
+from blockbasis.tuning import default_clusters
 
 #: With none of tol, memory and rank: so many points are kept exactly, and beyond a point has so many floats.
 EXACT_POINTS = 1_000
@@ -67,7 +70,8 @@ class KernelEstimator(BaseEstimator):
     tol, memory, n_clusters, rank
         As in `blockbasis.factorize`. With none of ``tol``, ``memory`` and ``rank``: up to 1,000 points are kept
         exactly, more in 100 floats for each point or what 1,000 need. Where ``memory`` has room for the dense matrix,
-        or ``tol`` needs more than half of it, nothing is compressed. ``n_clusters`` may exceed the number of points.
+        or ``tol`` needs more than half of it, nothing is compressed. ``n_clusters`` may exceed the number of points;
+        None is a quarter of the root of their number, or with ``tol`` the number that needs least memory.
     random_state : int, RandomState or None
     n_jobs : int or None
         Threads; None is one for each core.
@@ -141,7 +145,10 @@ class KernelEstimator(BaseEstimator):
         if all(value is None for value in goal.values()):
             goal["memory"] = max(FLOATS_PER_POINT * n, dense_floats(EXACT_POINTS))
         clusters = getattr(self, self._partition_parameter)
-        if clusters is not None:
+        if clusters is None and self.tol is None:
+            # The number that leaves the least error in a budget is no better at new points, and is long to find.
+            clusters = default_clusters(n)
+        elif clusters is not None:
             clusters = min(check_integer(clusters, name=self._partition_parameter, caller=self._caller, low=1), n)
         kind: dict[str, Any] = {"basis": BASIS, "diagonal": False}
         shared: dict[str, Any] = {"rng": rng, "n_jobs": self.n_jobs, "progress": self.verbose > 0}
@@ -154,6 +161,12 @@ class KernelEstimator(BaseEstimator):
             if planned.stored <= _NOT_WORTH * planned.dense:
                 return factorize(X, kernel, plan=planned, **shared)
         return factorize(X, kernel, n_clusters=1, rank=n, **kind, **shared)
+
+    def _continued(self, A: BlockBasis, X: FloatArray, coefficients: FloatArray) -> Expansion:
+        """The functions of the points that have these coefficients, for new points."""
+        (rng,) = self._streams(1)
+        with reporting(self.verbose > 0):
+            return continued(A, X, coefficients, rng, self._threads())
 
     def _has_room(self, memory: Any, X: FloatArray) -> bool:
         """Whether a budget holds the dense matrix."""

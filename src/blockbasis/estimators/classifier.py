@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis._validation import check_flag
-from blockbasis.estimators.expansion import Expansion
 from blockbasis.estimators.ridge import Fit, KernelRidgeEstimator, Record, cv_results
 from blockbasis.storage import storable
 
@@ -170,19 +169,19 @@ class KernelRidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
                 best, leading = [fit] * Y.shape[1], keys
             for c in np.flatnonzero([tuple(new) > tuple(old) for new, old in zip(keys, leading, strict=True)]):
                 best[c], leading[c] = fit, keys[c]
-        self._take(best, per_class)
+        self._take(best, X, per_class)
         if len(records) > 1:
             self.cv_results_ = cv_results(records)
             if per_class:
                 self.cv_results_["class_scores"] = np.array(of_classes)
         return np.stack([fit.coefficients[:, c] for c, fit in enumerate(best)], axis=1)
 
-    def _take(self, best: list[Fit], per_class: bool) -> None:
+    def _take(self, best: list[Fit], X: FloatArray, per_class: bool) -> None:
         """What prediction needs of the best regression of each class; classes of one matrix are evaluated together."""
         matrices = {id(fit.A): fit.A for fit in best}
         self.groups_ = [np.flatnonzero([id(fit.A) == key for fit in best]) for key in matrices]
         self.expansions_ = [
-            Expansion.of(A, np.stack([best[c].coefficients[:, c] for c in group], axis=1))
+            self._continued(A, X, np.stack([best[c].coefficients[:, c] for c in group], axis=1))
             for A, group in zip(matrices.values(), self.groups_, strict=True)
         ]
         self.bandwidth_: Any = best[0].bandwidth

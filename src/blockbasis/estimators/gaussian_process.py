@@ -154,7 +154,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         self.noise_variance_ = evidence.noise_variance
         self.log_marginal_likelihood_value_ = evidence.value
         self.alpha_ = (dual / evidence.signal_variance).reshape(y.shape)
-        self._posterior = Posterior.given(evidence.system, dual)
+        self._posterior = Posterior.given(evidence.system, self._continued(evidence.system.A, X, dual))
         self._flat = y.ndim == 1
         return self
 
@@ -179,10 +179,10 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std and return_cov can be asked for.")
         X = self._check_X(X, reset=False)
+        mean = self._unscaled(self._posterior.mean(X, self._threads()))
         if return_std:
-            mean, variance = self._posterior.with_variance(X, self._threads())
-            return self._unscaled(mean), self._spread(np.sqrt(variance), 1)
-        mean = self._unscaled(self._posterior(X, self._threads()))
+            deviations = np.sqrt(self._posterior.variance(X, self._threads()))
+            return mean, self._spread(deviations, 1)
         return (mean, self._spread(self._posterior.covariance(X), 2)) if return_cov else mean
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> FloatArray:

@@ -6,71 +6,111 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blockbasis._linalg import semidefinite_part, symmetric
+from blockbasis._linalg import eigenpairs, semidefinite_part, symmetric
 from blockbasis._parallel import map_threads, single_threaded
 from blockbasis._typing import FloatArray
-from blockbasis.estimators.expansion import Expansion
+from blockbasis.estimators.expansion import Expansion, by_cluster
+from blockbasis.kernels import Kernel
+from blockbasis.matrix import KernelMatrix, tiles
+from blockbasis.operator import BlockBasis
 from blockbasis.settling import diagonal_of
 from blockbasis.solvers.direct import RidgeSystem
 from blockbasis.solvers.woodbury import rank_slices
 
 
 @dataclass(frozen=True, eq=False)
-class Posterior(Expansion):
+class Posterior:
     """A Gaussian process given data, for a prior of signal variance 1.
 
     Parameters
     ----------
-    kernel, centers, points, weights, spreads, largest
-        The mean, one function for each target: see `Expansion`.
+    mean : Expansion
+        One function for each target.
+    points : tuple of ndarray of shape (m_i, d)
     coefficients : tuple of ndarray of shape (m_i, r_i)
-        The extension of each cluster's basis, u(x) = K(x, S_i) T_i.
+        The extension of each cluster's basis, u(x) = K(x, points_i) coefficients_i.
+    spreads : tuple of ndarray of shape (m_i, r_i)
+        L_i of each cluster: the squared norm of K(x, points_i) L_i is the variance that the compressed kernel gives to
+        x. None where there is one cluster, whose variances are right.
+    largest : ndarray of shape (n_clusters,)
+        The largest variance that it gives to a point which it was made from.
     explained : ndarray of shape (R, R)
         What the data take away from C.
+
+    Notes
+    -----
+    A new point far from the points of its cluster may have a u(x) so large that u(x)ᵀ C u(x) exceeds k(x, x), the
+    variance that it stands for: u(x) is then shortened until both are equal. Where the points of the cluster themselves
+    have more, so may new points.
     """
 
+    mean: Expansion
+    points: tuple[FloatArray, ...]
     coefficients: tuple[FloatArray, ...]
+    spreads: tuple[FloatArray, ...]
+    largest: FloatArray
     explained: FloatArray
 
     @classmethod
-    def given(cls, system: RidgeSystem, dual: FloatArray) -> Posterior:
-        """For the system that was solved, and its solutions of shape (n, n_targets)."""
+    def given(cls, system: RidgeSystem, mean: Expansion) -> Posterior:
+        """For the system that was solved, and the mean that its solutions give."""
         A = system.A
-        mean = Expansion.of(A, dual)
+        largest = np.array([diagonal_of(U, A.inner.block(i, i)).max() for i, U in enumerate(A.basis.blocks)])
+        points = tuple(extension.points for extension in A.extensions)
         coefficients = tuple(extension.coefficients for extension in A.extensions)
-        learnt = (mean.kernel, mean.centers, mean.points, mean.weights, mean.spreads, mean.largest)
-        return cls(*learnt, coefficients, system.explained())
+        return cls(mean, points, coefficients, _spreads(A) if A.n_clusters > 1 else (), largest, system.explained())
 
-    def with_variance(self, X: FloatArray, n_jobs: int) -> tuple[FloatArray, FloatArray]:
-        """Means of shape (m, n_targets) and variances of shape (m,), tile by tile."""
+    @property
+    def _kernel(self) -> Kernel:
+        return self.mean.kernel
+
+    def variance(self, X: FloatArray, n_jobs: int) -> FloatArray:
+        """Variances of new points, tile by tile."""
+        widest = max(len(self.mean.centers), *(len(points) for points in self.points))
         with single_threaded():
-            pieces = map_threads(self._moments, [(X[tile],) for tile in self._tiles(len(X))], n_jobs, "predict")
-        both = np.concatenate(pieces)
-        return both[:, :-1], both[:, -1]
+            pieces = [(X[tile],) for tile in tiles(len(X), widest)]
+            return np.concatenate(map_threads(self._variances, pieces, n_jobs, "variance"))
 
     def covariance(self, X: FloatArray) -> FloatArray:
         """Covariance of new points among each other."""
         features = np.zeros((len(X), len(self.explained)))
-        for i, rows in self._grouped(X):
-            features[rows, self._blocks()[i]] = self._coordinates(X[rows], self._kernel_block(X[rows], i), i)
-        left = semidefinite_part(self.kernel(X).astype(np.float64) - symmetric(features @ self.explained @ features.T))
+        for i, rows in by_cluster(X, self.mean.centers):
+            features[rows, self._blocks()[i]] = self._coordinates(X[rows], i)
+        left = semidefinite_part(self._kernel(X).astype(np.float64) - symmetric(features @ self.explained @ features.T))
         return symmetric(left)
 
-    def _moments(self, X: FloatArray) -> FloatArray:
-        """Means, and the variance in the last column."""
-        values = np.empty((len(X), self.n_outputs + 1))
-        for i, rows in self._grouped(X):
-            block = self._kernel_block(X[rows], i)
-            u = self._coordinates(X[rows], block, i)
-            own = self._blocks()[i]
-            values[rows, :-1] = self._shortening(X[rows], block, i)[:, np.newaxis] * (block @ self.weights[i])
+    def _variances(self, X: FloatArray) -> FloatArray:
+        variances = np.empty(len(X))
+        for i, rows in by_cluster(X, self.mean.centers):
+            block, u = self._blocks()[i], self._coordinates(X[rows], i)
             # What u(x) does not hold of a point's own variance is independent of all data, as in FITC.
-            values[rows, -1] = np.maximum(self._own(X[rows]) - diagonal_of(u, self.explained[own, own]), 0)
-        return values
+            variances[rows] = np.maximum(self._own(X[rows]) - diagonal_of(u, self.explained[block, block]), 0)
+        return variances
 
-    def _coordinates(self, X: FloatArray, block: FloatArray, i: int) -> FloatArray:
-        """s(x) u(x) of new points in cluster ``i``."""
-        return np.asarray(self._shortening(X, block, i)[:, np.newaxis] * (block @ self.coefficients[i]))
+    def _coordinates(self, X: FloatArray, i: int) -> FloatArray:
+        """u(x) of new points in cluster ``i``, shortened to their own variance."""
+        block = self._kernel.block(X, self.points[i].astype(X.dtype, copy=False))
+        u = block @ self.coefficients[i]
+        if not self.spreads:
+            return np.asarray(u)
+        spread = block @ self.spreads[i]
+        held = np.einsum("ij,ij->i", spread, spread, dtype=np.float64)
+        allowed = np.maximum(self._own(X), self.largest[i])
+        shortening = np.sqrt(np.divide(allowed, held, out=np.ones(len(X)), where=held > allowed))
+        return np.asarray(shortening[:, np.newaxis] * u)
+
+    def _own(self, X: FloatArray) -> FloatArray:
+        return KernelMatrix(self._kernel, X).diagonal(slice(0, len(X))).astype(np.float64)
 
     def _blocks(self) -> list[slice]:
         return rank_slices(np.array([coefficients.shape[1] for coefficients in self.coefficients]))
+
+
+def _spreads(A: BlockBasis) -> tuple[FloatArray, ...]:
+    """The extension of each cluster times a square root of C_ii."""
+    spreads = []
+    for i, extension in enumerate(A.extensions):
+        values, vectors = eigenpairs(A.inner.block(i, i).astype(np.float64))
+        root = vectors * np.sqrt(np.maximum(values, 0))
+        spreads.append((extension.coefficients @ root).astype(extension.coefficients.dtype))
+    return tuple(spreads)

@@ -151,7 +151,7 @@ class KernelRidgeEstimator(KernelEstimator):
         partition = None
         for bandwidth, rng in zip(bandwidths, of_matrices.spawn(len(bandwidths)), strict=True):
             A = self._factorize(X, self._kernel(bandwidth), rng, partition)
-            if self.n_clusters is not None or self.rank is not None:
+            if self.n_clusters is not None or self.tol is None:
                 partition = A.partition  # clusters do not depend on the bandwidth, unless their number does
             path = RidgePath(A, Y, weights)
             for alpha in alphas:
@@ -293,7 +293,7 @@ callable, default="gaussian"
         used = slice(None) if weights is None else weights > 0
         weights = None if weights is None else weights[used]
         best, records = _least_squares(self._fits(X[used], Y[used], weights), weights)
-        self.expansion_ = Expansion.of(best.A, best.coefficients)
+        self.expansion_ = self._continued(best.A, X[used], best.coefficients)
         self.bandwidth_ = best.bandwidth
         self.alpha_ = (
             best.alpha.copy() if isinstance(self.alpha, np.ndarray) and self.alpha.ndim else float(best.alpha[0])

@@ -25,7 +25,7 @@ from blockbasis.storage import (
 
 _TAG = "__kind__"
 #: Dataclasses that are saved field by field.
-_STRUCTURES: dict[str, type[Expansion]] = {cls.__name__: cls for cls in (Expansion, Posterior)}
+_STRUCTURES: dict[str, type[Expansion | Posterior]] = {cls.__name__: cls for cls in (Expansion, Posterior)}
 
 
 def described(parameters: dict[str, Any], fitted: dict[str, Any]) -> tuple[dict[str, Any], dict[str, FloatArray]]:

@@ -78,7 +78,7 @@ class SpectralShifted:
 
 
 def cholesky(S: FloatArray) -> CholeskyShifted | None:
-    """I + S factored, None when it is not positive definite; ``S`` is overwritten."""
+    """I + S factored, None when it is not positive definite; only the upper triangle of S is read, and overwritten."""
     check_conditioning(float(np.diagonal(S).max(initial=0.0)))
     S[np.diag_indices_from(S)] += 1
     try:
@@ -170,7 +170,7 @@ class Woodbury:
 def woodbury(basis: BlockDiagonal, inner: InnerMatrix, diagonal: FloatArray) -> Woodbury:
     """Factor U C Uᵀ + D'; a LinAlgError when it is not positive definite."""
     triangles = orthonormalizing(basis, diagonal)
-    small: Shifted | None = cholesky(congruent(inner, triangles))
+    small: Shifted | None = cholesky(upper_congruent(inner, triangles))
     if small is None:
         small = spectral(*eigenpairs(congruent(inner, triangles)), precision_of(inner))
     return Woodbury(basis, diagonal, triangles, small)
@@ -200,12 +200,20 @@ def triangular_solve(triangles: tuple[FloatArray, ...], W: FloatArray, *, transp
 
 def congruent(inner: InnerMatrix, triangles: tuple[FloatArray, ...]) -> FloatArray:
     """R C Rᵀ as a new dense array."""
-    S = inner.todense().astype(np.float64, copy=False)
+    S = upper_congruent(inner, triangles)
+    for block in rank_slices(np.diff(inner.row_offsets)):
+        S[block.stop :, block] = S[block, block.stop :].T
+    return S
+
+
+def upper_congruent(inner: InnerMatrix, triangles: tuple[FloatArray, ...]) -> FloatArray:
+    """The same, zero in the blocks below the diagonal: all that a Cholesky factorization reads, at half the cost."""
+    S = np.zeros(inner.shape)
     blocks = rank_slices(np.diff(inner.row_offsets))
+    for i, (R, block) in enumerate(zip(triangles, blocks, strict=True)):
+        S[block, inner.columns_of(i)] = R @ inner.panels[i]
     for R, block in zip(triangles, blocks, strict=True):
-        S[block] = R @ S[block]
-    for R, block in zip(triangles, blocks, strict=True):
-        S[:, block] = S[:, block] @ R.T
+        S[: block.stop, block] = S[: block.stop, block] @ R.T
     return S
 
 
