@@ -245,3 +245,17 @@ def test_regrouping_may_leave_clusters_empty(blobs):
     np.testing.assert_array_equal(grouped.centers, parts.centers)
     np.testing.assert_array_equal(grouped.radii[[0, 1, 2, 4]], 0)
     assert grouped.radii[3] > 0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_nearest_places_far_from_the_origin(dtype):
+    rng = np.random.default_rng(0)
+    X, centers = (rng.normal(size=(200, 3)) + 1e3).astype(dtype), rng.normal(size=(6, 3)) + 1e3
+    distances = cdist(X.astype(np.float64), centers)
+    np.testing.assert_array_equal(partition.two_nearest(X, centers), np.argsort(distances, axis=1)[:, :2])
+    around = partition.nearest_points(X, centers, 10)
+    np.testing.assert_array_equal(np.sort(around), np.sort(np.argsort(distances.T, axis=1)[:, :10]))
+
+
+def test_the_two_nearest_of_one_centre_are_the_same():
+    np.testing.assert_array_equal(partition.two_nearest(np.zeros((3, 2)), np.ones((1, 2))), np.zeros((3, 2)))

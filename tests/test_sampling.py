@@ -282,3 +282,16 @@ def test_inclusion_probabilities_of_vanished_energies(energy):
     assert np.isfinite(p).all()
     assert (p > 0).all()
     assert p @ [5, 500, 50] == pytest.approx(60)
+
+
+def test_columns_of_every_cluster_have_the_same_chance_and_come_once():
+    labels = np.repeat([0, 1, 2, 3], [3, 7, 1, 10])
+    parts = from_labels(np.arange(21.0)[:, np.newaxis], labels)
+    counts, rng, times = np.array([2, 3, 0, 10]), np.random.default_rng(0), 4000
+    seen = np.zeros(21)
+    for _ in range(times):
+        columns = sampling._one_of_each_part(parts, counts, rng)
+        assert (np.diff(columns) > 0).all() and (np.bincount(labels[columns], minlength=4) == counts).all()
+        seen[columns] += 1
+    chances = (counts / parts.sizes)[labels]
+    assert (np.abs(seen / times - chances) <= 5 * np.sqrt(chances * (1 - chances) / times)).all()

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import blockbasis as bb
-from blockbasis import tuning
+from blockbasis import pilots, tuning
 from blockbasis.datasets import unit_cube_mixture
+from blockbasis.partition import from_labels
 
 
 @pytest.fixture(scope="module")
@@ -260,3 +261,27 @@ def test_what_does_not_fit_is_refused_before_it_is_built(monkeypatch):
 
 def test_no_warning_where_it_pays(cloud):
     assert bb.plan(cloud, bb.Gaussian(0.5), tol=1e-3, rng=0).fitting_tol is None
+
+
+@pytest.mark.parametrize("kind", [{}, {"basis": "skeleton", "diagonal": False}])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_budget_is_spent_though_it_was_planned_too_small(cloud, seed, kind):
+    X, kernel = cloud, bb.Gaussian(1.0)
+    plan = bb.plan(X, kernel, memory=40 * len(X), n_clusters=8, rng=seed, **kind)
+    small = dataclasses.replace(plan, ranks=np.ones_like(plan.ranks), price=1e6 * plan.price)
+    A = bb.factorize(X, kernel, plan=small, rng=seed)
+    assert 0.9 * 40 * len(X) <= A.stored <= 40 * len(X)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_clusters_looked_at_stand_for_those_of_their_size(seed):
+    """A small cluster among those drawn does not stand for a hundred."""
+    sizes = np.array([2291, 1673, 1023, 455, 350, 292, 280, 142, 30, 17])
+    parts = from_labels(np.zeros((sizes.sum(), 1)), np.repeat(np.arange(10), sizes))
+    chosen, weights = pilots._some_clusters(parts, 2000, np.random.default_rng(seed))
+    assert len(chosen) < 10 and weights.sum() == 10
+    for place in range(10):
+        alike = np.argmin(np.abs(np.log(parts.sizes[chosen] / parts.sizes[place])))
+        assert weights[alike] >= 1
+    every, ones = pilots._some_clusters(parts, 4000, np.random.default_rng(seed))
+    assert len(every) == 10 and (ones == 1).all()

@@ -153,7 +153,8 @@ def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: in
             todo = _held_back(market, ranks, draft.ranks, goal.memory)
             if not todo or not grown:
                 break
-            price, built, guesses = price * _CHEAPER, int(draft.ranks.sum()), _raised(draft.ranks)
+            built, total, guesses = int(draft.ranks.sum()), float(ranks.sum()), _raised(draft.ranks)
+            price = _CHEAPER * min(price, *(market.gains[i][ranks[i] - 1] / (market.sizes[i] + total) for i in todo))
             continue
         check = _Check(
             goal, checks, draft.bases, dense, method.diagonal, _products(matrix, plan, draft, checks, n_jobs)

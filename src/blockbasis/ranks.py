@@ -109,8 +109,7 @@ class Market:
         while not blocked.all():
             total = self.total(ranks)
             worth = [
-                g[r] / (n + total) if r < len(g) else 0.0
-                for g, r, n in zip(self.gains, ranks, self.sizes, strict=True)
+                g[r] / (n + total) if r < len(g) else 0.0 for g, r, n in zip(self.gains, ranks, self.sizes, strict=True)
             ]
             best = int(np.argmax(np.where(blocked, -1.0, worth)))
             more = ranks.copy()

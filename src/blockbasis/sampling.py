@@ -72,14 +72,10 @@ def energy_sampling(
         return every_column(matrix)
     energies = _cluster_energies(matrix, cluster, columns, rng)
     probabilities = _inclusion_probabilities(energies, columns.sizes, n_columns)
-    chosen, scales = [], []
-    for start, size, probability in zip(columns.starts[:-1], columns.sizes, probabilities, strict=True):
-        expected = size * probability
-        count = min(int(size), int(expected) + int(rng.random() < expected - int(expected)))
-        if count:
-            chosen.append(start + np.sort(rng.choice(size, count, replace=False)))
-            scales.append(np.full(count, 1 / np.sqrt(probability)))
-    return Skeleton(np.concatenate(chosen), np.concatenate(scales), np.empty(0, dtype=np.intp))
+    expected = columns.sizes * probabilities
+    counts = np.minimum((expected + rng.random(len(expected))).astype(np.intp), columns.sizes)
+    scales = np.repeat(1 / np.sqrt(probabilities), counts)
+    return Skeleton(_one_of_each_part(columns, counts, rng), scales, np.empty(0, dtype=np.intp))
 
 
 def attentive_sampling(
@@ -103,18 +99,30 @@ def attentive_sampling(
 def _cluster_energies(matrix: KernelMatrix, cluster: slice, columns: Partition, rng: np.random.Generator) -> FloatArray:
     """Mean squared entry between ``cluster`` and each column cluster, each point's own entry left out."""
     rows = cluster.start + rng.choice(cluster.stop - cluster.start, _at_most(_ENERGY_ROWS, cluster), replace=False)
-    picks = [
-        start + rng.choice(size, min(_ENERGY_COLUMNS, int(size)), replace=False)
-        for start, size in zip(columns.starts[:-1], columns.sizes, strict=True)
-    ]
-    picked = np.concatenate(picks)
+    counts = np.minimum(columns.sizes, _ENERGY_COLUMNS)
+    picked = _one_of_each_part(columns, counts, rng)
     squares = matrix.block(rows, picked).astype(np.float64) ** 2
     counted = np.ones_like(squares)
     if matrix.symmetric:
         counted[rows[:, np.newaxis] == picked] = 0
-    starts = np.cumsum([0] + [len(pick) for pick in picks[:-1]])
+    starts = np.cumsum(counts) - counts
     total = np.add.reduceat((squares * counted).sum(axis=0), starts)
     return total / np.maximum(np.add.reduceat(counted.sum(axis=0), starts), 1)
+
+
+def _one_of_each_part(columns: Partition, counts: IntArray, rng: np.random.Generator) -> IntArray:
+    """So many columns of each cluster, ascending: one from each of as many parts of its points, none twice.
+
+    The parts differ by a point in size, but begin at a random one: every column of a cluster has the same chance. For
+    all clusters at once, since a call for each of them would be most of the work where they are many.
+    """
+    each = np.repeat(np.arange(len(counts)), counts)
+    part = np.arange(len(each)) - np.repeat(np.cumsum(counts) - counts, counts)
+    sizes, parts = columns.sizes[each], counts[each]
+    first, after = part * sizes // parts, (part + 1) * sizes // parts
+    place = first + (rng.random(len(each)) * (after - first)).astype(np.intp)
+    turn = (rng.random(len(counts)) * columns.sizes).astype(np.intp)
+    return np.sort(columns.starts[each] + (place + turn[each]) % sizes)
 
 
 def _inclusion_probabilities(energies: FloatArray, sizes: IntArray, n_columns: int) -> FloatArray:

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.kernel_ridge import KernelRidge
+
+import blockbasis as bb
+from blockbasis.estimators import continuation
+from blockbasis.estimators.continuation import continued
+
+SEEDS = range(5)
+RIDGE = 0.1
+
+
+def compressed(X, kernel, seed, **parameters):
+    return bb.factorize(X, kernel, basis="skeleton", diagonal=False, rng=seed, **parameters)
+
+
+def rms(values):
+    return float(np.sqrt(np.mean(np.square(values))))
+
+
+@pytest.fixture(scope="module")
+def heavy_tails():
+    """600 points of heavy tails, a target, and 400 new points: some far from all others."""
+    X = np.random.default_rng(5).standard_t(2.5, size=(1000, 3))
+    return X[:600], (np.sin(X[:, 0]) + np.tanh(X[:, 1]))[:600], X[600:]
+
+
+@pytest.mark.parametrize("points", ["regression", "heavy_tails"])
+@pytest.mark.parametrize(("k", "rank"), [(5, 15), (12, 15), (5, 40)])
+def test_new_points_come_nearer_to_the_exact_regression_than_by_the_extension_of_the_bases(request, points, k, rank):
+    X, y, X_new = request.getfixturevalue(points)
+    kernel = bb.Gaussian(2.0)
+    K = kernel(X)
+    exact = np.linalg.solve(K + RIDGE * np.eye(len(X)), y)
+    at_points, at_new = K @ exact, kernel(X_new, X) @ exact
+    ours, extended, learnt, moved = np.mean(
+        [
+            (
+                rms(continued(A, X, a[:, np.newaxis], np.random.default_rng(seed), 1)(X_new, 1)[:, 0] - at_new),
+                rms(A.extend(X_new) @ a - at_new),
+                rms(A @ a - at_points),
+                rms(continued(A, X, a[:, np.newaxis], np.random.default_rng(seed), 1)(X, 1)[:, 0] - A @ a),
+            )
+            for seed in SEEDS
+            for A in [compressed(X, kernel, seed, n_clusters=k, rank=rank)]
+            for a in [bb.RidgeSystem(A, RIDGE).solve(y)]
+        ],
+        axis=0,
+    )
+    assert ours < 0.95 * extended
+    # At the points themselves the fit is no further from the values than these are from the exact ones.
+    assert moved < learnt
+
+
+def test_functions_are_continued_together_and_by_any_number_of_threads(regression):
+    X, _, X_new = regression
+    A = compressed(X, bb.Gaussian(2.0), 0, n_clusters=4, rank=15)
+    coefficients = np.random.default_rng(0).normal(size=(400, 3))
+    together = continued(A, X, coefficients, np.random.default_rng(1), 1)
+    assert together.n_outputs == 3
+    np.testing.assert_array_equal(
+        together(X_new, 1), continued(A, X, coefficients, np.random.default_rng(1), 2)(X_new, 2)
+    )
+    alone = continued(A, X, coefficients[:, 1:2], np.random.default_rng(1), 1)
+    np.testing.assert_allclose(together(X_new, 1)[:, 1], alone(X_new, 1)[:, 0], rtol=1e-9, atol=1e-9)
+
+
+def test_an_uncompressed_matrix_is_the_exact_kernel(regression):
+    X, _, X_new = regression
+    kernel = bb.Laplacian(1.0)
+    A = compressed(X, kernel, 0, n_clusters=1, rank=400)
+    coefficients = np.random.default_rng(0).normal(size=(400, 1))
+    found = continued(A, X, coefficients, np.random.default_rng(0), 1)(X_new, 1)
+    np.testing.assert_allclose(found, kernel(X_new, X) @ coefficients, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("h", [1e-3, 0.3, 3.0, 300.0])
+def test_values_stay_finite_and_bounded(dtype, h):
+    """Duplicates, a lone point, clusters apart, bandwidths from none to all: never far beyond the exact values."""
+    rng = np.random.default_rng(0)
+    X = np.concatenate((rng.normal(size=(150, 2)), rng.normal(size=(40, 2)) + 8, np.zeros((20, 2)), [[40.0, 0.0]]))
+    X, X_new = X.astype(dtype), np.concatenate((X + 0.05, 100 * X)).astype(dtype)
+    A = compressed(X, bb.Gaussian(h), 0, n_clusters=6, rank=12)
+    y = np.sign(X[:, 0]).astype(np.float64)
+    values = continued(A, X, bb.RidgeSystem(A, 1e-3).solve(y)[:, np.newaxis], rng, 1)(X_new, 1)
+    exact = KernelRidge(1e-3, kernel="rbf", gamma=h**-2.0).fit(X.astype(np.float64), y).predict(X_new)
+    assert np.isfinite(values).all()
+    assert np.abs(values).max() < 2 * max(1.0, np.abs(exact).max())
+
+
+def test_a_small_cluster_sees_as_many_points_as_two_others():
+    rng = np.random.default_rng(0)
+    X = np.concatenate((rng.normal(size=(400, 2)), rng.normal(size=(5, 2)) + 6))
+    A = compressed(X, bb.Gaussian(2.0), 0, partition=np.repeat([0, 1, 2], [200, 200, 5]), rank=5)
+    rows = continuation._with_neighbours(A.partition, X)
+    assert min(len(each) for each in rows) >= 2 * 405 // 3
+    for i, each in enumerate(rows):
+        assert set(A.partition.order[A.partition.cluster(i)]) <= set(each)
+
+
+def test_a_large_cluster_is_fitted_at_some_of_its_points(regression, monkeypatch):
+    X, y, X_new = regression
+    A = compressed(X, bb.Gaussian(3.0), 0, n_clusters=2, rank=10)
+    a = bb.RidgeSystem(A, RIDGE).solve(y)[:, np.newaxis]
+    of_all = continued(A, X, a, np.random.default_rng(0), 1)(X_new, 1)
+    monkeypatch.setattr(continuation, "_ROWS_PER_POINT", 4)
+    of_some = continued(A, X, a, np.random.default_rng(0), 1)(X_new, 1)
+    assert 0 < rms(of_all - of_some) < 0.2 * rms(of_all)
