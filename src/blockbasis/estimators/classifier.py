@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,9 +33,10 @@ class KernelRidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
     kernel : str, Kernel or callable, default="gaussian"
         As in `KernelRidge`.
     bandwidth : float, {"median", "auto", "per-class"}, list of float or None, default=None
-        As in `KernelRidge`; candidates are chosen by leave-one-out accuracy. "per-class": each class has its own, the
-        one with the best leave-one-out F1 of the class against the rest, among the candidates of "auto" or those of
-        ``bandwidths``. Small classes may want a smaller one than all.
+        As in `KernelRidge`; candidates are chosen by leave-one-out accuracy. "per-class": each class has its own,
+        among the candidates of "auto" or those of ``bandwidths``, chosen for the best mean leave-one-out F1 of all
+        classes. Small classes may want a smaller one than all. The factorizations of all candidates are kept until the
+        choice is made.
     bandwidths : list of float, default=None
         Candidates of ``bandwidth="per-class"``; None is those of "auto".
     class_weight : dict, "balanced" or None, default=None
@@ -54,8 +57,8 @@ class KernelRidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
     expansions_ : list of Expansion
         The functions learnt, one group of classes after the other: those of ``groups_``.
     cv_results_ : dict
-        As in `KernelRidge`, with the leave-one-out accuracy; with ``bandwidth="per-class"`` the mean F1 of all classes,
-        and the array ``class_scores`` of shape (n_candidates, n_classes) with that of each.
+        As in `KernelRidge`, with the leave-one-out accuracy; with ``bandwidth="per-class"`` the mean leave-one-out F1
+        when all classes have the same candidate, and ``class_scores`` of shape (n_candidates, n_classes) with each.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
@@ -155,26 +158,42 @@ class KernelRidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
 
     def _learn(self, X: FloatArray, labels: IntArray, weights: FloatArray | None) -> FloatArray:
         Y = _targets(labels, len(self.classes_))
-        per_class = isinstance(self.bandwidth, str) and self.bandwidth == "per-class"
-        score = _class_scores if per_class else _accuracy
-        best: list[Fit] = []
-        leading: FloatArray | None = None
-        records, of_classes = list[Record](), list[FloatArray]()
         self.intercept_ = np.average(Y, axis=0, weights=weights)
-        for fit in self._fits(X, Y - self.intercept_, weights):
-            scores, keys = score(fit, labels, Y, weights)
-            records.append(Record(fit.bandwidth, fit.alpha, float(scores.mean())))
-            of_classes.append(scores)
-            if leading is None:
-                best, leading = [fit] * Y.shape[1], keys
-            for c in np.flatnonzero([tuple(new) > tuple(old) for new, old in zip(keys, leading, strict=True)]):
-                best[c], leading[c] = fit, keys[c]
+        fits = self._fits(X, Y - self.intercept_, weights)
+        per_class = isinstance(self.bandwidth, str) and self.bandwidth == "per-class"
+        choose = self._for_each_class if per_class else self._for_all
+        best = choose(fits, labels, Y, weights)
         self._take(best, X, per_class)
+        return np.stack([fit.coefficients[:, c] for c, fit in enumerate(best)], axis=1)
+
+    def _for_all(self, fits: Iterator[Fit], labels: IntArray, Y: FloatArray, weights: FloatArray | None) -> list[Fit]:
+        """The regressions of best leave-one-out accuracy, of least squared error among equals, for all columns."""
+        best, leading, records = None, (-np.inf, -np.inf), list[Record]()
+        for fit in fits:
+            key = _accuracy(fit, labels, Y, weights)
+            records.append(Record(fit.bandwidth, fit.alpha, key[0]))
+            if best is None or key > leading:
+                best, leading = fit, key
+        assert best is not None
         if len(records) > 1:
             self.cv_results_ = cv_results(records)
-            if per_class:
-                self.cv_results_["class_scores"] = np.array(of_classes)
-        return np.stack([fit.coefficients[:, c] for c, fit in enumerate(best)], axis=1)
+        return [best for _ in range(Y.shape[1])]
+
+    def _for_each_class(
+        self, fits: Iterator[Fit], labels: IntArray, Y: FloatArray, weights: FloatArray | None
+    ) -> list[Fit]:
+        """A regression for each column, chosen by the leave-one-out F1 of all classes."""
+        every = list(fits)
+        if len(every) == 1:
+            return [every[0] for _ in range(Y.shape[1])]
+        keys = [_accuracy(fit, labels, Y, weights) for fit in every]
+        values = [Y - fit.left_out for fit in every if fit.left_out is not None]
+        judge = Judge(labels, np.ones(len(labels)) if weights is None else weights)
+        chosen = each_by_f1(values, judge, start=max(range(len(every)), key=keys.__getitem__))
+        of_classes = np.array([judge.f1(winners(each)) for each in values])
+        alike = [Record(fit.bandwidth, fit.alpha, float(f1.mean())) for fit, f1 in zip(every, of_classes, strict=True)]
+        self.cv_results_ = {**cv_results(alike), "class_scores": of_classes}
+        return [every[i] for i in chosen]
 
     def _take(self, best: list[Fit], X: FloatArray, per_class: bool) -> None:
         """What prediction needs of the best regression of each class; classes of one matrix are evaluated together."""
@@ -231,7 +250,7 @@ class KernelRidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
         ndarray of shape (n_samples,)
         """
         values = self.decision_function(X)
-        return self.classes_[_winners(values.reshape(len(values), -1))]
+        return self.classes_[winners(values.reshape(len(values), -1))]
 
 
 def _targets(labels: IntArray, n_classes: int) -> FloatArray:
@@ -240,37 +259,70 @@ def _targets(labels: IntArray, n_classes: int) -> FloatArray:
     return np.stack([np.where(labels == c, 1.0, -1.0) for c in columns], axis=1)
 
 
-def _winners(values: FloatArray) -> IntArray:
+def winners(values: FloatArray) -> IntArray:
+    """The class of the largest value; of two classes, the second where the one value is positive."""
     return np.asarray(values[:, 0] > 0, dtype=np.intp) if values.shape[1] == 1 else values.argmax(axis=1)
 
 
-def _accuracy(fit: Fit, labels: IntArray, Y: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-    """Leave-one-out accuracy, and it with the squared error for all columns alike: what is compared."""
+def _accuracy(fit: Fit, labels: IntArray, Y: FloatArray, weights: FloatArray | None) -> tuple[float, float]:
+    """Leave-one-out accuracy, and the negative squared error."""
     if fit.left_out is None:
-        return np.zeros(1), np.zeros((Y.shape[1], 2))
-    accuracy = np.average(_winners(Y - fit.left_out) == labels, weights=weights)
-    error = np.average((fit.left_out**2).mean(axis=1), weights=weights)
-    return np.array([accuracy]), np.tile([accuracy, -error], (Y.shape[1], 1))
+        return 0.0, 0.0
+    accuracy = np.average(winners(Y - fit.left_out) == labels, weights=weights)
+    return float(accuracy), -float(np.average((fit.left_out**2).mean(axis=1), weights=weights))
 
 
-def _class_scores(
-    fit: Fit, labels: IntArray, Y: FloatArray, weights: FloatArray | None
-) -> tuple[FloatArray, FloatArray]:
-    """Leave-one-out F1 of each class against the rest, and what is compared: it, then the squared error.
+# --- a bandwidth for each class --------------------------------------------------------------------------------------
 
-    Two classes share one regression, which is judged by the mean of both.
+
+@dataclass(frozen=True)
+class Judge:
+    """True classes, 0 to the last, and weights of points: what decisions are judged by."""
+
+    labels: IntArray
+    weights: FloatArray
+
+    def f1(self, guesses: IntArray) -> FloatArray:
+        """F1 of each class."""
+        count = int(self.labels.max()) + 1
+        right = guesses == self.labels
+        hits, guessed, true = (
+            np.bincount(of, minlength=count, weights=by)
+            for of, by in (
+                (self.labels[right], self.weights[right]),
+                (guesses, self.weights),
+                (self.labels, self.weights),
+            )
+        )
+        return np.asarray(2 * hits / np.maximum(guessed + true, np.finfo(np.float64).tiny))
+
+    def by_size(self) -> IntArray:
+        """Classes, the smallest first."""
+        return np.argsort(np.bincount(self.labels, weights=self.weights), kind="stable")
+
+
+def each_by_f1(values: Sequence[FloatArray], judge: Judge, start: int) -> list[int]:
+    """Which of the candidates' ``values`` each column is to have, for the best mean F1 of the decisions.
+
+    A class that wins more points takes them from others, so that no class can be judged alone. From one candidate for
+    all, column after column takes the candidate that is best beside what the others have, the smallest class first,
+    until none can do better.
     """
-    if fit.left_out is None:
-        return np.zeros(1), np.zeros((Y.shape[1], 2))
-    guesses = Y - fit.left_out > 0
-    scores = np.array([_f1(guess, y > 0, weights) for guess, y in zip(guesses.T, Y.T, strict=True)])
-    errors = np.average(fit.left_out**2, weights=weights, axis=0)
-    if Y.shape[1] == 1:
-        both = np.array([_f1(~guesses[:, 0], Y[:, 0] < 0, weights), scores[0]])
-        return both, np.array([[both.mean(), -errors[0]]])
-    return scores, np.stack([scores, -errors], axis=1)
-
-
-def _f1(guess: npt.NDArray[np.bool_], truth: npt.NDArray[np.bool_], weights: FloatArray | None) -> float:
-    each = np.ones(len(truth)) if weights is None else weights
-    return float(2 * each[guess & truth].sum() / max(each[guess].sum() + each[truth].sum(), np.finfo(float).tiny))
+    n_columns = values[0].shape[1]
+    chosen = [start] * n_columns
+    together = values[start].copy()
+    best = float(judge.f1(winners(together)).mean())
+    order = judge.by_size() if n_columns > 1 else np.zeros(1, dtype=np.intp)
+    improving = True
+    while improving:
+        improving = False
+        for c in order.tolist():
+            for i, candidate in enumerate(values):
+                held = together[:, c].copy()
+                together[:, c] = candidate[:, c]
+                score = float(judge.f1(winners(together)).mean())
+                if score > best:
+                    best, chosen[c], improving = score, i, True
+                else:
+                    together[:, c] = held
+    return chosen
