@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy import linalg
 
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.sampling import important_columns
 
 #: Pivoted QR looks at this many candidates for each one it is to choose; more make it slow and no better.
 _PIVOT_CANDIDATES_PER_RANK = 8
+#: Rows are taken to determine no coordinates, or not all, when their triangle has a diagonal with such a quotient.
+_SINGULAR = 1e-10
 
 
 def determining_rows(U: FloatArray, count: int, rng: np.random.Generator) -> IntArray:
@@ -42,4 +45,12 @@ def _likely_pivots(leverage: FloatArray, rank: int, rng: np.random.Generator) ->
 def interpolate(U: FloatArray, rows: IntArray) -> FloatArray:
     """Pseudo-inverse of ``U[rows]``, in float64; the transpose when the rows are all of them."""
     chosen = U[rows].astype(np.float64)
-    return chosen.T if rows.shape[0] == U.shape[0] else np.linalg.pinv(chosen)
+    if len(chosen) == U.shape[0]:
+        return chosen.T
+    if len(chosen) < U.shape[1]:
+        return np.linalg.pinv(chosen)
+    Q, R = np.linalg.qr(chosen)
+    diagonal = np.abs(np.diagonal(R))
+    if diagonal.min() <= _SINGULAR * diagonal.max():
+        return np.linalg.pinv(chosen)
+    return np.asarray(linalg.solve_triangular(R, Q.T, check_finite=False))

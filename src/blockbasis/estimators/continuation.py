@@ -22,6 +22,8 @@ from blockbasis.settling import diagonal_of
 
 #: Points, for each unit of rank, that join those which the basis of a cluster was made from.
 _MORE_POINTS_PER_RANK = 1.0
+#: Among how many each of them is drawn.
+_CANDIDATES_PER_POINT = 12
 #: Rows of a fit for each of its points, at most: more tell nothing new.
 _ROWS_PER_POINT = 40
 #: What is added to a Gram matrix, as a share of its trace: kernel columns that differ by less are told apart by
@@ -95,15 +97,18 @@ def _untold(
     kernel: Kernel, X: FloatArray, first: FloatArray, columns: FloatArray, count: int, rng: np.random.Generator
 ) -> IntArray:
     """Points of X drawn by the variance that they have of their own, once that of the ``first`` points is known."""
+    candidates = _some(np.arange(len(X)), _CANDIDATES_PER_POINT * count, rng)
     among = _among(kernel, first)
     among[np.diag_indices_from(among)] += _NEAR * float(np.diagonal(among).max())
     factor = linalg.cholesky(among, lower=True, overwrite_a=True, check_finite=False)
-    told = linalg.solve_triangular(factor, columns.T, lower=True, check_finite=False)
-    own = KernelMatrix(kernel, X).diagonal(slice(0, len(X))).astype(np.float64)
+    told = linalg.solve_triangular(factor, columns[candidates].T, lower=True, check_finite=False)
+    own = KernelMatrix(kernel, X[candidates]).diagonal(slice(0, len(candidates))).astype(np.float64)
     left = np.maximum(own - np.einsum("ij,ij->j", told, told), 0)
     left[left < _NEAR * own] = 0
     count = min(count, int(np.count_nonzero(left)))
-    return np.sort(rng.choice(len(X), count, replace=False, p=left / left.sum())) if count else np.empty(0, np.intp)
+    if not count:
+        return np.empty(0, dtype=np.intp)
+    return np.sort(rng.choice(candidates, count, replace=False, p=left / left.sum()))
 
 
 def _among(kernel: Kernel, points: FloatArray) -> FloatArray:
