@@ -72,6 +72,23 @@ def semidefinite_part(M: FloatArray, rounding: float = DEFINITE) -> FloatArray:
     return definite
 
 
+#: What is added to the diagonal of a matrix that is definite but for rounding grows by this until it shows.
+_SHIFT_STEP = 100.0
+_SMALLEST_SHIFT = 1e-150
+
+
+def shifted_cholesky(M: FloatArray, shift: float) -> FloatArray:
+    """L Lᵀ = M + s I, s at least ``shift``, and as much larger as rounding in M makes necessary."""
+    shift = max(shift, _SMALLEST_SHIFT)
+    while True:
+        shifted = M.copy()
+        shifted[np.diag_indices_from(shifted)] += shift
+        try:
+            return np.asarray(linalg.cholesky(shifted, lower=True, overwrite_a=True, check_finite=False))
+        except linalg.LinAlgError:
+            shift *= _SHIFT_STEP
+
+
 def nystrom_factor(columns: FloatArray, core: FloatArray, *, floor: float, rank: int | None = None) -> FloatArray:
     """F with F Fᵀ = columns core⁺ columnsᵀ, from the ``rank`` largest eigenvalues of the core, those above ``floor``.
 

@@ -144,18 +144,18 @@ def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: in
         draft = _draft(matrix, plan, draft, dict(zip(todo, fresh, strict=True)), of_inner, n_jobs)
         tally.inner += tally.since()
         dense = draft.inner.todense()
-        checks = draw_check_rows(matrix, partition, draft.bases, of_checks, n_jobs)
-        tally.planning += tally.since()
         market = market_of(draft.bases, dense, diagonal=method.diagonal)
         grown = draft.ranks.sum() > built
         if goal.memory is not None:
             ranks = market.affordable(goal.memory)
             todo = _held_back(market, ranks, draft.ranks, goal.memory)
             if not todo or not grown:
+                checks = draw_check_rows(matrix, partition, draft.bases, of_checks, n_jobs)
                 break
             built, total, guesses = int(draft.ranks.sum()), float(ranks.sum()), _raised(draft.ranks)
             price = _CHEAPER * min(price, *(market.gains[i][ranks[i] - 1] / (market.sizes[i] + total) for i in todo))
             continue
+        checks = draw_check_rows(matrix, partition, draft.bases, of_checks, n_jobs)
         check = _Check(
             goal, checks, draft.bases, dense, method.diagonal, _products(matrix, plan, draft, checks, n_jobs)
         )
@@ -172,6 +172,7 @@ def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: in
         price, total = _lower_price(draft, price, measured.upper(_DEVIATIONS), allowed), float(draft.ranks.sum())
         todo = _where_the_error_sits(measured, allowed, draft.ranks, partition)
         guesses = _raised(draft.ranks)
+    tally.planning += tally.since()
     return _finished(matrix, partition, method, draft, ranks, checks, dense, tally)
 
 

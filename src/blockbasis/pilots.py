@@ -116,7 +116,9 @@ def _ranks_for(goal: Goal, market: Market) -> tuple[IntArray, float]:
     if goal.memory is not None:
         ranks = market.affordable(goal.memory)
         last = np.array([each[r - 1] for each, r in zip(market.gains, ranks, strict=True)])
-        return ranks, float(np.median(last / (market.sizes + market.total(ranks))))
+        prices = last / (market.sizes + market.total(ranks))
+        # A cluster of points without neighbours has nothing to gain from its next vector.
+        return ranks, float(np.median(prices[prices > 0])) if (prices > 0).any() else 0.0
 
     def enough(ranks: IntArray) -> bool:
         error = market.error(ranks)

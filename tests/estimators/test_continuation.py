@@ -6,7 +6,7 @@ from sklearn.kernel_ridge import KernelRidge
 
 import blockbasis as bb
 from blockbasis.estimators import continuation
-from blockbasis.estimators.continuation import continued
+from blockbasis.estimators.continuation import continued, extended
 
 SEEDS = range(5)
 RIDGE = 0.1
@@ -109,3 +109,51 @@ def test_a_large_cluster_is_fitted_at_some_of_its_points(regression, monkeypatch
     monkeypatch.setattr(continuation, "_ROWS_PER_POINT", 4)
     of_some = continued(A, X, a, np.random.default_rng(0), 1)(X_new, 1)
     assert 0 < rms(of_all - of_some) < 0.2 * rms(of_all)
+
+
+def in_single_precision(X, Y):
+    """A Gaussian that rounds inside: definite to six digits only."""
+    squares = ((X[:, np.newaxis].astype(np.float32) - Y.astype(np.float32)) ** 2).sum(axis=-1)
+    return np.exp(-squares / 4).astype(np.float64)
+
+
+@pytest.mark.parametrize("case", ["far point", "sites far apart", "rounding kernel", "kernel of zeros"])
+def test_kernels_that_rounding_makes_indefinite_are_fitted(case):
+    rng = np.random.default_rng(0)
+    cloud = rng.normal(size=(600, 3))
+    X, kernel, k, rank = {
+        "far point": (np.concatenate((cloud, [[1e6, 0, 0]])), bb.Gaussian(2.0), 6, 12),
+        "sites far apart": (np.repeat(rng.uniform(0, 1e4, (40, 3)), 15, axis=0) + 0.1 * cloud, bb.Gaussian(1.0), 8, 30),
+        "rounding kernel": (cloud, in_single_precision, 6, 40),
+        "kernel of zeros": (np.zeros((50, 2)), lambda X, Y: X @ Y.T, 3, 3),
+    }[case]
+    y = np.sin(cloud[: len(X), 0]) if len(X) < 601 else np.append(np.sin(cloud[:, 0]), 0.0)
+    model = bb.KernelRidge(0.1, kernel=kernel, n_clusters=k, rank=rank, random_state=0).fit(X, y)
+    values = model.predict(X)
+    assert np.isfinite(values).all()
+    if case in ("far point", "rounding kernel"):
+        assert rms(values - y) < 0.1
+
+
+def test_points_of_large_variance_do_not_drown_the_others():
+    """The noise of a fit is that of its own cluster."""
+    rng = np.random.default_rng(0)
+    gaussian = bb.Gaussian(1.5)
+
+    def kernel(X, Y):
+        return (1 + (X**2).sum(axis=1))[:, np.newaxis] * (1 + (Y**2).sum(axis=1)) * gaussian.block(X, Y)
+
+    X = np.concatenate((rng.normal(size=(600, 2)), rng.normal(size=(150, 2)) + 30))
+    y, X_new = np.sin(X.sum(axis=1)), rng.normal(size=(200, 2))
+    exact = kernel(X_new, X) @ np.linalg.solve(kernel(X, X) + RIDGE * np.eye(750), y)
+    model = bb.KernelRidge(RIDGE, kernel=kernel, n_clusters=6, rank=30, random_state=0).fit(X, y)
+    assert rms(model.predict(X_new) - exact) < 0.2 * rms(exact)
+
+
+def test_skeleton_bases_are_extended_exactly(regression):
+    X, _, X_new = regression
+    A = compressed(X, bb.Gaussian(2.0), 0, n_clusters=4, rank=15)
+    coefficients = np.random.default_rng(0).normal(size=(400, 3))
+    found = extended(A, coefficients)
+    np.testing.assert_allclose(found(X, 1), A @ coefficients, atol=1e-7)
+    np.testing.assert_allclose(found(X_new, 1), A.extend(X_new) @ coefficients, atol=1e-8)

@@ -299,3 +299,28 @@ def test_bad_data(regression):
         bb.KernelRidge().predict(X_new)
     with pytest.raises(ValueError, match="features"):
         bb.KernelRidge().fit(X, y).predict(X_new[:, :2])
+
+
+def test_the_order_of_bandwidths_does_not_decide_how_many_clusters_there_are():
+    """One bandwidth is not worth compressing; the next one is compressed as if it came first."""
+    X = np.random.default_rng(0).normal(size=(1300, 3))
+    y = np.sin(X[:, 0])
+    for bandwidths in ([0.2, 3.0], [3.0, 0.2]):
+        model = bb.KernelRidge(0.1, bandwidth=bandwidths, tol=1e-4, n_clusters=10, random_state=0).fit(X, y)
+        assert model.bandwidth_ == 3.0 and model.factorization_.n_clusters == 10
+
+
+def test_a_budget_above_half_of_the_dense_matrix_is_kept():
+    X = np.random.default_rng(0).normal(size=(1300, 3))
+    memory = int(0.55 * 1300 * 1301 / 2)
+    model = bb.KernelRidge(0.1, bandwidth=0.3, memory=memory, random_state=0).fit(X, np.sin(X[:, 0]))
+    assert model.factorization_.stored <= memory
+
+
+def test_an_uncompressed_model_keeps_nothing_of_the_callers_array():
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    model = bb.KernelRidge(0.1, keep_points=False).fit(X, X[:, 0])
+    X_new = X[:20].copy()
+    before = model.predict(X_new)
+    X *= 0
+    np.testing.assert_array_equal(model.predict(X_new), before)

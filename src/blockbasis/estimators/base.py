@@ -118,7 +118,7 @@ class KernelEstimator(BaseEstimator):
         return np.asarray(checked)
 
     def _streams(self, count: int) -> list[np.random.Generator]:
-        """Independent random streams that depend on ``random_state`` alone."""
+        """Random streams, independent of each other, that depend on ``random_state`` alone."""
         seed = int(check_random_state(self.random_state).randint(2**31))
         return np.random.default_rng(seed).spawn(count)
 
@@ -158,7 +158,7 @@ class KernelEstimator(BaseEstimator):
         del goal["rank"]
         if not self._has_room(goal["memory"], X):
             planned = plan(X, kernel, **goal, **parts, **kind, **shared)
-            if planned.stored <= _NOT_WORTH * planned.dense:
+            if self.tol is None or planned.stored <= _NOT_WORTH * planned.dense:
                 return factorize(X, kernel, plan=planned, **shared)
         return factorize(X, kernel, n_clusters=1, rank=n, **kind, **shared)
 

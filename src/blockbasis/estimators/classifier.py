@@ -42,7 +42,8 @@ class KernelRidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
     class_weight : dict, "balanced" or None, default=None
         As in scikit-learn's ``RidgeClassifier``.
     tol, memory, n_clusters, rank, keep_points, random_state, n_jobs, verbose
-        As in `KernelRidge`. There is one factorization for each bandwidth looked at, shared by all classes.
+        As in `KernelRidge`, but that no ``factorization_`` is kept: there is one for each bandwidth looked at, which
+        all classes share.
 
     Attributes
     ----------

@@ -10,27 +10,27 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
-from blockbasis._linalg import symmetric
+from blockbasis._linalg import shifted_cholesky, symmetric
 from blockbasis._parallel import map_threads, single_threaded
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.estimators.expansion import Expansion
 from blockbasis.kernels import Kernel
 from blockbasis.matrix import KernelMatrix
-from blockbasis.operator import BlockBasis
+from blockbasis.operator import BlockBasis, held_diagonal
 from blockbasis.partition import Partition, nearest_points, two_nearest
-from blockbasis.settling import diagonal_of
 
 #: Points, for each unit of rank, that join those which the basis of a cluster was made from.
 _MORE_POINTS_PER_RANK = 1.0
 #: Among how many each of them is drawn.
-_CANDIDATES_PER_POINT = 12
+_CANDIDATES_PER_POINT = 20
 #: Rows of a fit for each of its points, at most: more tell nothing new.
 _ROWS_PER_POINT = 40
 #: What is added to a Gram matrix, as a share of its trace: kernel columns that differ by less are told apart by
 #: rounding only. And to a kernel matrix that is only to say what is near to its points.
 _ROUNDING = {np.dtype(np.float64): 1e-13, np.dtype(np.float32): 1e-12}
 _NEAR = 1e-10
-_VANISHED = 1e-150
+#: Steps that take back what was so added to the Gram matrix.
+_REFINEMENTS = 2
 
 
 def continued(
@@ -40,7 +40,7 @@ def continued(
 
     In each cluster the values are fitted, as a Gaussian process would that sees them with noise, by columns of the
     kernel: those of the points which the cluster's basis was made from, and of others which these do not tell. The
-    noise is the variance that the compression leaves out of a point, on average.
+    noise is the variance that the compression leaves out of a point, on average over the cluster.
 
     Parameters
     ----------
@@ -57,40 +57,67 @@ def continued(
     """
     assert A.kernel is not None
     partition = A.partition
-    if A.n_clusters == 1 and A.ranks[0] == A.shape[0]:  # nothing is compressed: the kernel is the exact one
-        return Expansion(A.kernel, partition.centers, (X,), (coefficients,))
+    if _uncompressed(A):
+        return _by_the_kernel_itself(A, coefficients)
     values = A.basis.expand(A.inner @ A.basis.project(coefficients.astype(np.float64, copy=False)))
-    noise = _left_out(A, X)
     streams = rng.spawn(A.n_clusters)
-    tasks = []
-    for i, rows in enumerate(_with_neighbours(partition, X)):
-        more = int(_MORE_POINTS_PER_RANK * max(A.ranks[i], A.ranks.mean()))
-        first = A.extensions[i].points
-        rows = _some(rows, _ROWS_PER_POINT * (len(first) + more), streams[i])
-        tasks.append((A.kernel, X[rows], values[rows], first, more, noise, streams[i]))
     with single_threaded():
+        every = _with_neighbours(partition, X)
+        tasks = []
+        for i, noise in enumerate(_left_out(A, X)):
+            first, more = A.extensions[i].points, int(_MORE_POINTS_PER_RANK * max(A.ranks[i], A.ranks.mean()))
+            rows = _some(every[i], _ROWS_PER_POINT * (len(first) + more), streams[i])
+            tasks.append((A.kernel, X, values, rows, first, more, noise, streams[i]))
         points, weights = zip(*map_threads(_fit, tasks, n_jobs, "continue"), strict=True)
     return Expansion(A.kernel, partition.centers, points, weights)
+
+
+def extended(A: BlockBasis, coefficients: FloatArray) -> Expansion:
+    """The same functions by the extension of the bases: exactly the values at the points of a skeleton basis."""
+    assert A.kernel is not None
+    if _uncompressed(A):
+        return _by_the_kernel_itself(A, coefficients)
+    inner = A.inner @ A.basis.project(coefficients.astype(np.float64, copy=False))
+    pieces = np.split(inner, np.cumsum(A.ranks)[:-1])
+    points = tuple(extension.points for extension in A.extensions)
+    weights = tuple(extension.coefficients @ piece for extension, piece in zip(A.extensions, pieces, strict=True))
+    return Expansion(A.kernel, A.partition.centers, points, weights)
+
+
+def _uncompressed(A: BlockBasis) -> bool:
+    return A.n_clusters == 1 and bool(A.ranks[0] == A.shape[0])
+
+
+def _by_the_kernel_itself(A: BlockBasis, coefficients: FloatArray) -> Expansion:
+    assert A.kernel is not None
+    points, order = A.extensions[0].points, A.partition.order
+    return Expansion(A.kernel, A.partition.centers, (points,), (coefficients[order],))
 
 
 def _fit(
     kernel: Kernel,
     X: FloatArray,
     values: FloatArray,
+    rows: IntArray,
     first: FloatArray,
     more: int,
     noise: float,
     rng: np.random.Generator,
 ) -> tuple[FloatArray, FloatArray]:
     """Points S and weights W such that K(X, S) W comes near to the values: ridge regression in the kernel's norm."""
+    X, values = X[rows], values[rows]
     columns = kernel.block(X, first).astype(np.float64, copy=False)
     joining = _untold(kernel, X, first, columns, more, rng)
     points = np.concatenate((first, X[joining]))
     columns = np.hstack((columns, kernel.block(X, X[joining])))
-    gram = columns.T @ columns + noise * _among(kernel, points)
-    gram[np.diag_indices_from(gram)] += max(_ROUNDING[X.dtype] * float(np.trace(gram)), _VANISHED)
-    factor = linalg.cho_factor(gram, overwrite_a=True, check_finite=False)
-    return points, linalg.cho_solve(factor, columns.T @ values, overwrite_b=True, check_finite=False)
+    penalty = noise * _among(kernel, points)
+    gram = columns.T @ columns + penalty
+    factor = shifted_cholesky(gram, _ROUNDING[X.dtype] * float(np.trace(gram)))
+    weights = np.zeros((len(points), values.shape[1]))
+    for _ in range(_REFINEMENTS + 1):
+        left = columns.T @ (values - columns @ weights) - penalty @ weights
+        weights += linalg.cho_solve((factor, True), left, overwrite_b=True, check_finite=False)
+    return points, weights
 
 
 def _untold(
@@ -99,12 +126,11 @@ def _untold(
     """Points of X drawn by the variance that they have of their own, once that of the ``first`` points is known."""
     candidates = _some(np.arange(len(X)), _CANDIDATES_PER_POINT * count, rng)
     among = _among(kernel, first)
-    among[np.diag_indices_from(among)] += _NEAR * float(np.diagonal(among).max())
-    factor = linalg.cholesky(among, lower=True, overwrite_a=True, check_finite=False)
+    factor = shifted_cholesky(among, _NEAR * float(np.diagonal(among).max()))
     told = linalg.solve_triangular(factor, columns[candidates].T, lower=True, check_finite=False)
     own = KernelMatrix(kernel, X[candidates]).diagonal(slice(0, len(candidates))).astype(np.float64)
     left = np.maximum(own - np.einsum("ij,ij->j", told, told), 0)
-    left[left < _NEAR * own] = 0
+    left[left <= _NEAR * own] = 0
     count = min(count, int(np.count_nonzero(left)))
     if not count:
         return np.empty(0, dtype=np.intp)
@@ -115,12 +141,12 @@ def _among(kernel: Kernel, points: FloatArray) -> FloatArray:
     return symmetric(kernel(points.astype(np.float64, copy=False)))
 
 
-def _left_out(A: BlockBasis, X: FloatArray) -> float:
-    """Variance of a point that its cluster's basis does not hold, on average."""
+def _left_out(A: BlockBasis, X: FloatArray) -> list[float]:
+    """Variance of a point that its cluster's basis does not hold, on average over the cluster."""
     assert A.kernel is not None
-    held = [diagonal_of(U, A.inner.block(i, i)) for i, U in enumerate(A.basis.blocks)]
     own = KernelMatrix(A.kernel, X[A.partition.order]).diagonal(slice(0, len(X)))
-    return float(np.abs(own - np.concatenate(held)).mean())
+    left = np.abs(own - held_diagonal(A.basis, A.inner))
+    return [float(left[cluster].mean()) for cluster in A.partition.clusters]
 
 
 def _with_neighbours(partition: Partition, X: FloatArray) -> list[IntArray]:

@@ -46,9 +46,18 @@ class Expansion:
     def _values(self, X: FloatArray) -> FloatArray:
         values = np.empty((len(X), self.n_outputs), dtype=self.weights[0].dtype)
         for i, rows in by_cluster(X, self.centers):
-            points = self.points[i].astype(X.dtype, copy=False)
-            values[rows] = self.kernel.block(X[rows], points) @ self.weights[i]
+            values[rows] = kernel_rows(self.kernel, X[rows], self.points[i]) @ self.weights[i]
         return values
+
+
+def kernel_rows(kernel: Kernel, X: FloatArray, points: FloatArray) -> FloatArray:
+    """K(X, points), in the finer precision of both.
+
+    As the transpose of K(points, X): distances are centred on the first of both, and no new point, however far, is to
+    blur those of others.
+    """
+    dtype = np.result_type(X, points)
+    return kernel.block(points.astype(dtype, copy=False), X.astype(dtype, copy=False)).T
 
 
 def by_cluster(X: FloatArray, centers: FloatArray) -> list[tuple[int, IntArray]]:

@@ -12,6 +12,7 @@ from blockbasis._linalg import leading_eigenpairs
 from blockbasis._typing import FloatArray
 from blockbasis._validation import check_integer
 from blockbasis.estimators.base import KernelEstimator
+from blockbasis.estimators.continuation import extended
 from blockbasis.kernels import RadialKernel
 from blockbasis.operator import BlockBasis
 from blockbasis.solvers.eigen import Eigenpairs, with_signs
@@ -150,7 +151,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         self.eigenvalues_, self.eigenvectors_ = values, vectors
         scales = np.sqrt(values)
         scaled = np.divide(vectors, scales, out=np.zeros_like(vectors), where=scales > 0)
-        self._components = self._continued(A, X, scaled)
+        self._components = extended(A, scaled)
         self._means = np.asarray(A._apply(scaled)).mean(axis=0)
         return self
 

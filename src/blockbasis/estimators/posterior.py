@@ -9,7 +9,7 @@ import numpy as np
 from blockbasis._linalg import eigenpairs, semidefinite_part, symmetric
 from blockbasis._parallel import map_threads, single_threaded
 from blockbasis._typing import FloatArray
-from blockbasis.estimators.expansion import Expansion, by_cluster
+from blockbasis.estimators.expansion import Expansion, by_cluster, kernel_rows
 from blockbasis.kernels import Kernel
 from blockbasis.matrix import KernelMatrix, tiles
 from blockbasis.operator import BlockBasis
@@ -89,7 +89,7 @@ class Posterior:
 
     def _coordinates(self, X: FloatArray, i: int) -> FloatArray:
         """u(x) of new points in cluster ``i``, shortened to their own variance."""
-        block = self._kernel.block(X, self.points[i].astype(X.dtype, copy=False))
+        block = kernel_rows(self._kernel, X, self.points[i])
         u = block @ self.coefficients[i]
         if not self.spreads:
             return np.asarray(u)

@@ -151,7 +151,7 @@ class KernelRidgeEstimator(KernelEstimator):
         partition = None
         for bandwidth, rng in zip(bandwidths, of_matrices.spawn(len(bandwidths)), strict=True):
             A = self._factorize(X, self._kernel(bandwidth), rng, partition)
-            if self.n_clusters is not None or self.tol is None:
+            if A.n_clusters > 1 and (self.n_clusters is not None or self.tol is None):
                 partition = A.partition  # clusters do not depend on the bandwidth, unless their number does
             path = RidgePath(A, Y, weights)
             for alpha in alphas:
@@ -223,8 +223,8 @@ callable, default="gaussian"
 
     Notes
     -----
-    The function learnt belongs to the compressed kernel, continued to new points: that of the nearest cluster's
-    skeleton. Far from all training points it goes where the kernel goes, to zero for one that decays.
+    The function learnt is known at the points, and continued to new points from those around the nearest cluster. Far
+    from all training points it goes where the kernel goes, to zero for one that decays.
     Leave-one-out errors are exact for given bases and inner matrix: they are not built anew without the point.
 
     Examples

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from blockbasis._linalg import symmetric
 from blockbasis._typing import FloatArray
 
 Map: TypeAlias = Callable[[FloatArray], FloatArray]
@@ -97,7 +98,7 @@ def _run(
     S = P
     while Q.shape[1] and len(history) < max_iterations:
         images = apply(S)
-        curvatures, axes = np.linalg.eigh(_symmetric(S.T @ images))
+        curvatures, axes = np.linalg.eigh(symmetric(S.T @ images))
         if not curvatures[0] > np.finfo(np.float64).eps * curvatures[-1]:
             return correction, True
         steps = (axes / curvatures) @ axes.T
@@ -118,16 +119,12 @@ def _orthonormal(W: FloatArray, Z: FloatArray) -> tuple[FloatArray, FloatArray, 
     """Q, P and T with W = Q T, P = M Q and Qᵀ P = I, for Z = M W; directions of no size are left out."""
     factor = np.eye(W.shape[1])
     for _ in range(2):  # the second pass repairs what rounding in the first has left
-        values, axes = np.linalg.eigh(_symmetric(W.T @ Z))
+        values, axes = np.linalg.eigh(symmetric(W.T @ Z))
         kept = values > _DEPENDENT * max(values[-1], 0.0) if len(values) else np.zeros(0, dtype=bool)
         roots, axes = np.sqrt(values[kept]), axes[:, kept]
         W, Z = W @ (axes / roots), Z @ (axes / roots)
         factor = (roots[:, np.newaxis] * axes.T) @ factor
     return W, Z, factor
-
-
-def _symmetric(M: FloatArray) -> FloatArray:
-    return np.asarray((M + M.T) / 2)
 
 
 def _largest(R: FloatArray) -> float:
