@@ -7,6 +7,8 @@ at all points. So each cluster fits it by kernel columns at its own points and a
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy import linalg
 
@@ -29,8 +31,10 @@ _ROWS_PER_POINT = 40
 #: rounding only. And to a kernel matrix that is only to say what is near to its points.
 _ROUNDING = {np.dtype(np.float64): 1e-13, np.dtype(np.float32): 1e-12}
 _NEAR = 1e-10
-#: Steps that take back what was so added to the Gram matrix.
-_REFINEMENTS = 2
+#: Below this noise, as a share of the variance, weights are computed without a Gram matrix, and directions left out
+#: that are smaller than this share of the largest.
+_PRECISE = 1e-6
+_AMPLIFIED = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-6}
 
 
 def continued(
@@ -110,14 +114,17 @@ def _fit(
     joining = _untold(kernel, X, first, columns, more, rng)
     points = np.concatenate((first, X[joining]))
     columns = np.hstack((columns, kernel.block(X, X[joining])))
-    penalty = noise * _among(kernel, points)
-    gram = columns.T @ columns + penalty
-    factor = shifted_cholesky(gram, _ROUNDING[X.dtype] * float(np.trace(gram)))
-    weights = np.zeros((len(points), values.shape[1]))
-    for _ in range(_REFINEMENTS + 1):
-        left = columns.T @ (values - columns @ weights) - penalty @ weights
-        weights += linalg.cho_solve((factor, True), left, overwrite_b=True, check_finite=False)
-    return points, weights
+    among = _among(kernel, points)
+    if noise > _PRECISE * float(np.diagonal(among).max()):
+        gram = columns.T @ columns + noise * among
+        factor = shifted_cholesky(gram, _ROUNDING[X.dtype] * float(np.trace(gram)))
+        return points, linalg.cho_solve((factor, True), columns.T @ values, overwrite_b=True, check_finite=False)
+    # A Gram matrix would lose half of the digits, which here are known.
+    root = shifted_cholesky(among, np.finfo(np.float64).eps * float(np.trace(among)))
+    rows_and_norm = np.concatenate((columns, math.sqrt(noise) * root.T))
+    wanted = np.concatenate((values, np.zeros((len(points), values.shape[1]))))
+    settings = {"cond": _AMPLIFIED[X.dtype], "lapack_driver": "gelsy", "check_finite": False}
+    return points, linalg.lstsq(rows_and_norm, wanted, overwrite_a=True, overwrite_b=True, **settings)[0]
 
 
 def _untold(
