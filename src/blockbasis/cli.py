@@ -109,7 +109,8 @@ def reproduce(
     chosen = list(EXPERIMENTS.values()) if name == _ALL else [EXPERIMENTS[name]]
     with _errors_said():
         plotting.panels(1)  # a missing extra is better known before hours of work than after
-        folder.mkdir(parents=True, exist_ok=True)
+        for place in (folder, *([page.parent] if page else [])):
+            place.mkdir(parents=True, exist_ok=True)
         for experiment in chosen:
             with _bars():
                 result = run(experiment, quick=quick, folder=folder)

@@ -60,3 +60,9 @@ def test_arguments_are_checked(points, choices, message):
 def test_points_are_checked():
     with pytest.raises(ValueError, match="free of NaN"):
         compare([[0.0, np.nan], [1.0, 2.0]], bb.Gaussian(0.3))
+
+
+def test_nothing_measured_is_no_victory(points):
+    result = compare(points, lambda X, Y: bb.Gaussian(0.3)(X, Y), methods=["random-features"], budgets=[10], runs=1)
+    assert not result.verdict().holds
+    assert result.verdict().sentence == "Nothing was measured."

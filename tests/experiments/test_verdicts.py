@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from blockbasis.experiments import EXPERIMENTS, Part, Result, points
+from blockbasis.experiments import EXPERIMENTS, Part, Result, curvature, points, two_bandwidths
 from blockbasis.experiments.curves import METHODS
 
 
@@ -172,3 +172,26 @@ def test_bases_of_whole_rows_must_be_better():
 def test_nothing_measured_is_no_success():
     result = Result(EXPERIMENTS["class-table"], (), ("otto",))
     assert f"{result.verdict()}" == "Does not hold. Nothing was measured. Not at hand: otto."
+
+
+def test_accuracy_must_fall_on_both_sides_of_the_radius():
+    def parts(below):
+        heights = {h: 0.9 if 0.1 <= h <= 0.4 else 0.8 for h in (*curvature._BANDWIDTHS, *curvature._DRAWN)}
+        rows = [{"h": h, "accuracy": below if h < 0.1 else height} for h, height in sorted(heights.items())]
+        return [({"n": 100}, rows)]
+
+    assert verdict("curvature", parts(0.8)).holds
+    assert not verdict("curvature", parts(0.9)).holds
+
+
+def test_much_lower_is_at_least_half():
+    def parts(large, small):
+        places = two_bandwidths._BANDWIDTHS
+        return [
+            ({"data": name, "h": h}, [{"rank": rank, "points": 1000}])
+            for name, both in places.items()
+            for h, rank in zip(both, (large, small), strict=True)
+        ]
+
+    assert verdict("two-bandwidths", parts(100, 200)).holds
+    assert not verdict("two-bandwidths", parts(150, 200)).holds

@@ -70,8 +70,7 @@ class KernelEstimator(BaseEstimator):
     tol, memory, n_clusters, rank
         As in `blockbasis.factorize`. With none of ``tol``, ``memory`` and ``rank``: up to 1,000 points are kept
         exactly, more in 100 floats for each point or what 1,000 need. Where ``memory`` has room for the dense matrix,
-        or ``tol`` needs more than half of it, nothing is compressed. ``n_clusters`` may exceed the number of points;
-        None is a quarter of the root of their number, or with ``tol`` the number that needs least memory.
+        or ``tol`` needs more than half of it, nothing is compressed. ``n_clusters`` may exceed the number of points.
     random_state : int, RandomState or None
     n_jobs : int or None
         Threads; None is one for each core.
@@ -145,8 +144,7 @@ class KernelEstimator(BaseEstimator):
         if all(value is None for value in goal.values()):
             goal["memory"] = max(FLOATS_PER_POINT * n, dense_floats(EXACT_POINTS))
         clusters = getattr(self, self._partition_parameter)
-        if clusters is None and self.tol is None:
-            # The number that leaves the least error in a budget is no better at new points, and is long to find.
+        if clusters is None and self._takes_default_clusters:
             clusters = default_clusters(n)
         elif clusters is not None:
             clusters = min(check_integer(clusters, name=self._partition_parameter, caller=self._caller, low=1), n)
@@ -167,6 +165,11 @@ class KernelEstimator(BaseEstimator):
         (rng,) = self._streams(1)
         with reporting(self.verbose > 0):
             return continued(A, X, coefficients, rng, self._threads())
+
+    @property
+    def _takes_default_clusters(self) -> bool:
+        """Whether the number of clusters is not searched for where it is not given."""
+        return False
 
     def _has_room(self, memory: Any, X: FloatArray) -> bool:
         """Whether a budget holds the dense matrix."""

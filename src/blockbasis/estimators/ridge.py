@@ -138,6 +138,11 @@ class KernelRidgeEstimator(KernelEstimator):
             )
         return weights
 
+    @property
+    def _takes_default_clusters(self) -> bool:
+        """In a budget: the number of least error is long to find, and is no better at new points."""
+        return self.tol is None
+
     def _candidates(self) -> Any:
         """What bandwidths to look at."""
         return self.bandwidth
@@ -151,7 +156,7 @@ class KernelRidgeEstimator(KernelEstimator):
         partition = None
         for bandwidth, rng in zip(bandwidths, of_matrices.spawn(len(bandwidths)), strict=True):
             A = self._factorize(X, self._kernel(bandwidth), rng, partition)
-            if A.n_clusters > 1 and (self.n_clusters is not None or self.tol is None):
+            if A.n_clusters > 1 and (self.n_clusters is not None or self._takes_default_clusters):
                 partition = A.partition  # clusters do not depend on the bandwidth, unless their number does
             path = RidgePath(A, Y, weights)
             for alpha in alphas:
@@ -189,7 +194,8 @@ callable, default="gaussian"
         like ``alpha`` and together with it; "auto": 1/16 to 2 times the median distance.
     tol, memory, n_clusters, rank : default=None
         How the kernel matrix is compressed, as in `blockbasis.factorize`, without a diagonal part. With none of
-        ``tol``, ``memory`` and ``rank``: up to 1,000 points exactly, more in 100 floats for each point.
+        ``tol``, ``memory`` and ``rank``: up to 1,000 points exactly, more in 100 floats for each point. Without
+        ``n_clusters`` and ``tol`` there are sqrt(n_samples) / 4 clusters.
     keep_points : bool, default=True
         Whether to keep what is as long as the points: ``X_fit_``, ``dual_coef_`` and ``factorization_``. Prediction
         needs none of it.

@@ -104,8 +104,10 @@ def _draw(result: Result) -> Any:
 
 def _judge(result: Result) -> Verdict:
     beaten = []
-    for floats in result.distinct("floats"):
-        errors = mean_errors(result, floats=floats)
+    errors_at = {floats: mean_errors(result, floats=floats) for floats in result.distinct("floats")}
+    if not any(errors_at.values()):
+        return Verdict(False, "Nothing was measured.")
+    for floats, errors in errors_at.items():
         best = min(errors, key=lambda method: errors[method], default=OURS)
         if best != OURS:
             beaten.append(f"at {floats} floats per point {LABELS[best]} is best")

@@ -53,9 +53,9 @@ def _judge(result: Result) -> Verdict:
     best = best_bandwidth(result.rows, "accuracy")
     top = max(row["accuracy"] for row in result.rows)
     at = {row["h"]: row["accuracy"] for row in result.rows}
-    worst = min(at[max(_BANDWIDTHS)], at[min(_BANDWIDTHS)])
+    ends = max(at[max(_BANDWIDTHS)], at[min(_BANDWIDTHS)])
     return Verdict(
-        _RADIUS / _NEAR <= best <= _RADIUS * _NEAR and worst < top - _TIE,
+        _RADIUS / _NEAR <= best <= _RADIUS * _NEAR and ends < top - _TIE,
         f"The highest accuracy, {top:.3f}, is at h = {best:.2g}, beside a radius of {_RADIUS:g}; at h = "
         + ", ".join(f"{h:g}: {at[h]:.3f}" for h in _DRAWN)
         + ".",
