@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import linalg
 
-from blockbasis._linalg import eigenpairs, leading_eigenpairs, negative_eigenpairs, nystrom_factor
+from blockbasis._linalg import eigenpairs, leading_eigenpairs, negative_eigenpairs, nystrom_factor, shifted_cholesky
 
 
 def symmetric(seed, n=40):
@@ -67,3 +67,19 @@ def test_factor_of_some_columns():
     values, vectors = np.linalg.eigh(K[:7, :7])
     inverse = (vectors[:, -2:] / values[-2:]) @ vectors[:, -2:].T
     np.testing.assert_allclose(cut @ cut.T, K[:, :7] @ inverse @ K[:7], atol=1e-10)
+
+
+def test_a_shifted_cholesky_factor_takes_the_shift_that_rounding_needs():
+    half = np.random.default_rng(0).normal(size=(20, 5))
+    M = half @ half.T  # semi-definite, of rank 5
+
+    def shift_of(disturbed):
+        L = shifted_cholesky(disturbed, 1e-9)
+        shift = np.diagonal(L @ L.T - disturbed)
+        np.testing.assert_allclose(L @ L.T, disturbed + shift.mean() * np.eye(20), atol=1e-12)
+        return shift.mean()
+
+    np.testing.assert_allclose(shift_of(M), 1e-9, rtol=1e-3)
+    assert 1e-6 < shift_of(M - 1e-6 * np.eye(20)) < 1e-4
+    assert shift_of(-M) > np.linalg.eigvalsh(M)[-1]
+    np.testing.assert_allclose(shifted_cholesky(np.zeros((3, 3)), 0.0) ** 2, 1e-150 * np.eye(3), rtol=1e-9)

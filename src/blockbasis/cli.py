@@ -109,8 +109,9 @@ def reproduce(
     chosen = list(EXPERIMENTS.values()) if name == _ALL else [EXPERIMENTS[name]]
     with _errors_said():
         plotting.panels(1)  # a missing extra is better known before hours of work than after
-        for place in (folder, *([page.parent] if page else [])):
-            place.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        if page is not None:
+            page.parent.mkdir(parents=True, exist_ok=True)
         for experiment in chosen:
             with _bars():
                 result = run(experiment, quick=quick, folder=folder)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import check_estimators_overwrite_params, parametrize_with_checks
 
 import blockbasis as bb
 
@@ -34,3 +34,14 @@ def test_ridge_estimators_meet(estimator, check):
 @parametrize_with_checks(OTHERS)
 def test_other_estimators_meet(estimator, check):
     check(estimator)
+
+
+def test_a_check_that_is_not_met_raises():
+    class Careless(bb.KernelPCA):
+        def fit(self, X, y=None):
+            self.n_components = 1
+            return super().fit(X, y)
+
+    check_estimators_overwrite_params("KernelPCA", bb.KernelPCA(n_components=2))
+    with pytest.raises(AssertionError, match="n_components"):
+        check_estimators_overwrite_params("Careless", Careless(n_components=2))

@@ -151,7 +151,7 @@ def _among(kernel: Kernel, points: FloatArray) -> FloatArray:
 def _left_out(A: BlockBasis, X: FloatArray) -> list[float]:
     """Variance of a point that its cluster's basis does not hold, on average over the cluster."""
     assert A.kernel is not None
-    own = KernelMatrix(A.kernel, X[A.partition.order]).diagonal(slice(0, len(X)))
+    own = KernelMatrix(A.kernel, X).diagonal(slice(0, len(X)))[A.partition.order]
     left = np.abs(own - held_diagonal(A.basis, A.inner))
     return [float(left[cluster].mean()) for cluster in A.partition.clusters]
 
