@@ -34,6 +34,7 @@ _METHODS = {
     "clra": (1, 9, 2),
     "ifgt": (3, 10, 2),
     "bbf-surrogate": (0, 9, 3),
+    "bbf-fixed": (5, 7, 1),
 }
 _PANEL = (4.6, 3.5)  # inches
 _DOTS_PER_INCH = 150

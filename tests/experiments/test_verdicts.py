@@ -96,14 +96,12 @@ def test_growth_counts_as_linear_up_to_an_exponent(power):
     assert verdict("linear-time", parts).holds == (power == 1.0)
 
 
-def transform(series_power=2.0, blocks_power=1.0, off=0.5):
+def transform(series_power=2.0, blocks_power=1.0, fixed_power=1.0, off=0.5):
     parts = []
-    for d, powers in ((5, (1.0, blocks_power)), (40, (series_power, blocks_power))):
-        for method, power in zip(("ifgt", "bbf"), powers, strict=True):
-            rows = [
-                {"points": n, "application": n**power, "total": n**power, "direct": d == 40, "error_over_bound": off}
-                for n in (1000, 2000)
-            ]
+    for d, series in ((5, 1.0), (40, series_power)):
+        for method, power in (("ifgt", series), ("bbf", blocks_power), ("bbf-fixed", fixed_power)):
+            facts = {"direct": d == 40, "error_over_bound": off, "stored": 50}
+            rows = [{"points": n, "application": n**power, "total": n**power, **facts} for n in (1000, 2000)]
             parts.append(({"d": d, "method": method}, rows))
     return parts
 
@@ -113,6 +111,7 @@ def test_the_transform_must_keep_its_bound_and_fall_back_to_quadratic():
     assert not verdict("gauss-transform", transform(off=1.5)).holds
     assert not verdict("gauss-transform", transform(series_power=1.0)).holds
     assert not verdict("gauss-transform", transform(blocks_power=1.4)).holds
+    assert not verdict("gauss-transform", transform(fixed_power=1.4)).holds
 
 
 def regression(ours=0.5, other=0.8):
