@@ -6,7 +6,7 @@ from sklearn.kernel_ridge import KernelRidge
 
 import blockbasis as bb
 from blockbasis.estimators import continuation
-from blockbasis.estimators.continuation import continued, extended
+from blockbasis.estimators.continuation import continued, extended, surroundings
 
 SEEDS = range(5)
 RIDGE = 0.1
@@ -14,6 +14,10 @@ RIDGE = 0.1
 
 def compressed(X, kernel, seed, **parameters):
     return bb.factorize(X, kernel, basis="skeleton", diagonal=False, rng=seed, **parameters)
+
+
+def continuation_of(A, X, coefficients, seed, n_jobs=1):
+    return continued(A, X, coefficients, surroundings(A, X, np.random.default_rng(seed), n_jobs), n_jobs)
 
 
 def rms(values):
@@ -38,10 +42,10 @@ def test_new_points_come_nearer_to_the_exact_regression_than_by_the_extension_of
     ours, extended, learnt, moved = np.mean(
         [
             (
-                rms(continued(A, X, a[:, np.newaxis], np.random.default_rng(seed), 1)(X_new, 1)[:, 0] - at_new),
+                rms(continuation_of(A, X, a[:, np.newaxis], seed)(X_new, 1)[:, 0] - at_new),
                 rms(A.extend(X_new) @ a - at_new),
                 rms(A @ a - at_points),
-                rms(continued(A, X, a[:, np.newaxis], np.random.default_rng(seed), 1)(X, 1)[:, 0] - A @ a),
+                rms(continuation_of(A, X, a[:, np.newaxis], seed)(X, 1)[:, 0] - A @ a),
             )
             for seed in SEEDS
             for A in [compressed(X, kernel, seed, n_clusters=k, rank=rank)]
@@ -58,12 +62,10 @@ def test_functions_are_continued_together_and_by_any_number_of_threads(regressio
     X, _, X_new = regression
     A = compressed(X, bb.Gaussian(2.0), 0, n_clusters=4, rank=15)
     coefficients = np.random.default_rng(0).normal(size=(400, 3))
-    together = continued(A, X, coefficients, np.random.default_rng(1), 1)
+    together = continuation_of(A, X, coefficients, 1)
     assert together.n_outputs == 3
-    np.testing.assert_array_equal(
-        together(X_new, 1), continued(A, X, coefficients, np.random.default_rng(1), 2)(X_new, 2)
-    )
-    alone = continued(A, X, coefficients[:, 1:2], np.random.default_rng(1), 1)
+    np.testing.assert_array_equal(together(X_new, 1), continuation_of(A, X, coefficients, 1, n_jobs=2)(X_new, 2))
+    alone = continuation_of(A, X, coefficients[:, 1:2], 1)
     np.testing.assert_allclose(together(X_new, 1)[:, 1], alone(X_new, 1)[:, 0], rtol=1e-9, atol=1e-9)
 
 
@@ -72,7 +74,7 @@ def test_an_uncompressed_matrix_is_the_exact_kernel(regression):
     kernel = bb.Laplacian(1.0)
     A = compressed(X, kernel, 0, n_clusters=1, rank=400)
     coefficients = np.random.default_rng(0).normal(size=(400, 1))
-    found = continued(A, X, coefficients, np.random.default_rng(0), 1)(X_new, 1)
+    found = continuation_of(A, X, coefficients, 0)(X_new, 1)
     np.testing.assert_allclose(found, kernel(X_new, X) @ coefficients, atol=1e-12)
 
 
@@ -85,7 +87,7 @@ def test_values_stay_finite_and_bounded(dtype, h):
     X, X_new = X.astype(dtype), np.concatenate((X + 0.05, 100 * X)).astype(dtype)
     A = compressed(X, bb.Gaussian(h), 0, n_clusters=6, rank=12)
     y = np.sign(X[:, 0]).astype(np.float64)
-    values = continued(A, X, bb.RidgeSystem(A, 1e-3).solve(y)[:, np.newaxis], rng, 1)(X_new, 1)
+    values = continuation_of(A, X, bb.RidgeSystem(A, 1e-3).solve(y)[:, np.newaxis], 0)(X_new, 1)
     exact = KernelRidge(1e-3, kernel="rbf", gamma=h**-2.0).fit(X.astype(np.float64), y).predict(X_new)
     assert np.isfinite(values).all()
     assert np.abs(values).max() < 2 * max(1.0, np.abs(exact).max())
@@ -105,9 +107,9 @@ def test_a_large_cluster_is_fitted_at_some_of_its_points(regression, monkeypatch
     X, y, X_new = regression
     A = compressed(X, bb.Gaussian(3.0), 0, n_clusters=2, rank=10)
     a = bb.RidgeSystem(A, RIDGE).solve(y)[:, np.newaxis]
-    of_all = continued(A, X, a, np.random.default_rng(0), 1)(X_new, 1)
+    of_all = continuation_of(A, X, a, 0)(X_new, 1)
     monkeypatch.setattr(continuation, "_ROWS_PER_POINT", 4)
-    of_some = continued(A, X, a, np.random.default_rng(0), 1)(X_new, 1)
+    of_some = continuation_of(A, X, a, 0)(X_new, 1)
     assert 0 < rms(of_all - of_some) < 0.2 * rms(of_all)
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 import blockbasis as bb
-from blockbasis.estimators.continuation import continued
+from blockbasis.estimators.continuation import continued, surroundings
 from blockbasis.estimators.posterior import Posterior
 
 
@@ -20,7 +20,7 @@ def test_no_point_explains_more_than_its_own_variance(regression):
         assert held.max() > 1.01 * allowed
 
         system = bb.RidgeSystem(A, 0.1)
-        mean = continued(A, X, system.solve(y)[:, np.newaxis], np.random.default_rng(0), 1)
+        mean = continued(A, X, system.solve(y)[:, np.newaxis], surroundings(A, X, np.random.default_rng(0), 1), 1)
         posterior = Posterior.given(system, mean)
         features = np.zeros_like(rows)
         for i, block in enumerate(posterior._blocks()):

@@ -12,6 +12,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import blockbasis as bb
+from blockbasis.estimators import ridge
+from blockbasis.estimators.continuation import continued, surroundings
+from blockbasis.estimators.expansion import Expansion
+from blockbasis.estimators.local import LOCAL_POINTS_PER_RANK, regressed_locally
 
 COMPRESSED = {"n_clusters": 5, "rank": 20, "random_state": 0}
 
@@ -42,32 +46,39 @@ def test_default_bandwidth_is_the_default_gamma_of_scikit_learn(regression):
     np.testing.assert_allclose(bb.KernelRidge().fit(X, y).predict(X_new), theirs.predict(X_new), atol=1e-9)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.3])
 @pytest.mark.parametrize("weights", [None, np.linspace(0.5, 2, 400)])
-def test_coefficients_solve_the_compressed_system_and_are_continued(regression, weights):
+def test_coefficients_solve_the_compressed_system_and_are_continued(regression, monkeypatch, weights, share):
     X, y, X_new = regression
+    monkeypatch.setattr(ridge, "best_shares", lambda *_: np.array([share]))
     model = bb.KernelRidge(0.1, bandwidth=2.0, **COMPRESSED).fit(X, y, weights)
     A = model.factorization_
     assert A.n_clusters == 5 and A.diagonal_part is None
     expected = dense_coefficients(A, y, 0.1 if weights is None else 0.1 / weights)
     np.testing.assert_allclose(model.dual_coef_, expected, rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(
-        model.predict(X_new), model._continued(A, X, expected[:, np.newaxis])(X_new, 1)[:, 0], atol=1e-8
-    )
+    around = surroundings(A, X, model._streams(3)[2], 1, LOCAL_POINTS_PER_RANK)
+    continuation = continued(A, X, expected[:, np.newaxis], around, 1)
+    (local,) = regressed_locally(A, X, y[:, np.newaxis], [np.array([0.1])], weights, around, 1)
+    alone = Expansion(A.kernel, A.partition.centers, tuple(place.points for place in around), local.weights)
+    mixture = (1 - share) * continuation(X_new, 1) + share * alone(X_new, 1)
+    np.testing.assert_allclose(model.predict(X_new), mixture[:, 0], atol=1e-8)
 
 
 @pytest.mark.parametrize("weights", [None, np.linspace(0.5, 2, 400)])
-def test_leave_one_out_is_that_of_n_regressions(regression, weights):
+def test_leave_one_out_is_that_of_n_regressions(regression, monkeypatch, weights):
+    """Of the compressed matrix alone; those of local regressions have their own test."""
     X, y, _ = regression
+    monkeypatch.setattr(ridge, "best_shares", lambda *_: np.zeros(1))
     alphas = [1e-3, 0.1, 10.0]
     model = bb.KernelRidge(alphas, bandwidth=2.0, **COMPRESSED).fit(X, y, weights)
     K = model.factorization_.todense()
     errors = []
     for alpha in alphas:
-        ridge = np.full(len(y), alpha) if weights is None else alpha / weights
+        ridges = np.full(len(y), alpha) if weights is None else alpha / weights
         left = np.empty_like(y)
         for i in range(len(y)):
             others = np.arange(len(y)) != i
-            a = np.linalg.solve(K[np.ix_(others, others)] + np.diag(ridge[others]), y[others])
+            a = np.linalg.solve(K[np.ix_(others, others)] + np.diag(ridges[others]), y[others])
             left[i] = y[i] - K[i, others] @ a
         errors.append(np.average(left**2, weights=weights))
     np.testing.assert_allclose(-model.cv_results_["mean_test_score"], errors, rtol=1e-6)
@@ -246,7 +257,7 @@ def test_progress_is_shown(regression, monkeypatch):
     quiet = bb.KernelRidge(**COMPRESSED).fit(X, y).predict(X_new)
     assert not stages
     shown = bb.KernelRidge(verbose=1, **COMPRESSED).fit(X, y).predict(X_new)
-    assert set(stages) == {"bases", "inner matrix", "continue", "predict"}
+    assert set(stages) == {"bases", "inner matrix", "surroundings", "local regressions", "continue", "predict"}
     np.testing.assert_array_equal(quiet, shown)
 
 

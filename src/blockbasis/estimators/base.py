@@ -19,7 +19,7 @@ from blockbasis._parallel import check_n_jobs
 from blockbasis._typing import FloatArray
 from blockbasis._validation import check_choice, check_integer, check_memory, check_positive
 from blockbasis.costs import dense_floats
-from blockbasis.estimators.continuation import continued
+from blockbasis.estimators.continuation import continued, surroundings
 from blockbasis.estimators.expansion import Expansion
 from blockbasis.estimators.saving import described, recovered
 from blockbasis.factorize import factorize, plan
@@ -164,7 +164,8 @@ class KernelEstimator(BaseEstimator):
         """The functions of the points that have these coefficients, for new points."""
         (rng,) = self._streams(1)
         with reporting(self.verbose > 0):
-            return continued(A, X, coefficients, rng, self._threads())
+            around = surroundings(A, X, rng, self._threads())
+            return continued(A, X, coefficients, around, self._threads())
 
     @property
     def _takes_default_clusters(self) -> bool:

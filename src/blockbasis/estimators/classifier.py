@@ -198,12 +198,9 @@ class KernelRidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
 
     def _take(self, best: list[Fit], X: FloatArray, per_class: bool) -> None:
         """What prediction needs of the best regression of each class; classes of one matrix are evaluated together."""
-        matrices = {id(fit.A): fit.A for fit in best}
+        matrices = dict.fromkeys(id(fit.A) for fit in best)
         self.groups_ = [np.flatnonzero([id(fit.A) == key for fit in best]) for key in matrices]
-        self.expansions_ = [
-            self._continued(A, X, np.stack([best[c].coefficients[:, c] for c in group], axis=1))
-            for A, group in zip(matrices.values(), self.groups_, strict=True)
-        ]
+        self.expansions_ = [self._learnt([(best[c], c) for c in group.tolist()], X) for group in self.groups_]
         self.bandwidth_: Any = best[0].bandwidth
         self.alpha_: Any = float(best[0].alpha[0])
         if per_class:

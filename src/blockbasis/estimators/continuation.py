@@ -8,6 +8,8 @@ at all points. So each cluster fits it by kernel columns at its own points and a
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
@@ -21,15 +23,15 @@ from blockbasis.matrix import KernelMatrix
 from blockbasis.operator import BlockBasis, held_diagonal
 from blockbasis.partition import Partition, nearest_points, two_nearest
 
-#: Points, for each unit of rank, that join those which the basis of a cluster was made from.
-_MORE_POINTS_PER_RANK = 1.0
+#: Points for each unit of rank, beyond those which the basis of a cluster was made from, that values are continued by.
+POINTS_PER_RANK = 1
 #: Among how many each of them is drawn.
 _CANDIDATES_PER_POINT = 20
 #: Rows of a fit for each of its points, at most: more tell nothing new.
 _ROWS_PER_POINT = 40
 #: What is added to a Gram matrix, as a share of its trace: kernel columns that differ by less are told apart by
 #: rounding only. And to a kernel matrix that is only to say what is near to its points.
-_ROUNDING = {np.dtype(np.float64): 1e-13, np.dtype(np.float32): 1e-12}
+ROUNDING = {np.dtype(np.float64): 1e-13, np.dtype(np.float32): 1e-12}
 _NEAR = 1e-10
 #: Below this noise, as a share of the variance, weights are computed without a Gram matrix, and directions left out
 #: that are smaller than this share of the largest.
@@ -37,14 +39,80 @@ _PRECISE = 1e-6
 _AMPLIFIED = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-6}
 
 
+@dataclass(frozen=True, eq=False)
+class Surroundings:
+    """Where the functions of a cluster are fitted, and by which columns of the kernel.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows,)
+        The cluster's points and those beyond its border.
+    points : ndarray of shape (m, d)
+        First those which the cluster's basis was made from, then others, in the order in which they were drawn.
+    n_first : int
+        How many of the points are enough to continue what the basis tells.
+    """
+
+    rows: IntArray
+    points: FloatArray
+    n_first: int
+
+
+def surroundings(
+    A: BlockBasis, X: FloatArray, rng: np.random.Generator, n_jobs: int, points_per_rank: int = POINTS_PER_RANK
+) -> tuple[Surroundings, ...]:
+    """Those of each cluster of a compressed matrix.
+
+    Parameters
+    ----------
+    A : BlockBasis
+    X : ndarray of shape (n, d)
+    rng : Generator
+    n_jobs : int
+    points_per_rank : int
+        Points, for each unit of rank, that join those which a basis was made from: drawn by the variance that these do
+        not tell.
+
+    Returns
+    -------
+    tuple of Surroundings
+        Empty for a matrix that is not compressed, which needs none.
+    """
+    if is_uncompressed(A):
+        return ()
+    streams = rng.spawn(A.n_clusters)
+    with single_threaded():
+        every = _with_neighbours(A.partition, X)
+        tasks = [
+            (A.kernel, X, rows, extension.points, int(max(rank, A.ranks.mean())), points_per_rank, stream)
+            for rows, extension, rank, stream in zip(every, A.extensions, A.ranks, streams, strict=True)
+        ]
+        return tuple(map_threads(_around, tasks, n_jobs, "surroundings"))
+
+
+def _around(
+    kernel: Kernel,
+    X: FloatArray,
+    rows: IntArray,
+    first: FloatArray,
+    rank: int,
+    points_per_rank: int,
+    rng: np.random.Generator,
+) -> Surroundings:
+    more = points_per_rank * rank
+    rows = _some(rows, _ROWS_PER_POINT * (len(first) + more), rng)
+    joining = _untold(kernel, X[rows], first, more, rng)
+    points = np.concatenate((first, X[rows[joining]]))
+    return Surroundings(rows, points, min(len(points), len(first) + POINTS_PER_RANK * rank))
+
+
 def continued(
-    A: BlockBasis, X: FloatArray, coefficients: FloatArray, rng: np.random.Generator, n_jobs: int
+    A: BlockBasis, X: FloatArray, coefficients: FloatArray, around: Sequence[Surroundings], n_jobs: int
 ) -> Expansion:
     """The functions U C Uᵀ coefficients of the points ``X`` of A, continued to new points.
 
     In each cluster the values are fitted, as a Gaussian process would that sees them with noise, by columns of the
-    kernel: those of the points which the cluster's basis was made from, and of others which these do not tell. The
-    noise is the variance that the compression leaves out of a point, on average over the cluster.
+    kernel. The noise is the variance that the compression leaves out of a point, on average over the cluster.
 
     Parameters
     ----------
@@ -52,34 +120,29 @@ def continued(
         A diagonal part has no meaning at new points, and is left out.
     X : ndarray of shape (n, d)
     coefficients : ndarray of shape (n, n_outputs)
-    rng : Generator
+    around : sequence of Surroundings
+        Of A.
     n_jobs : int
 
     Returns
     -------
     Expansion
+        Of the first points of all surroundings.
     """
     assert A.kernel is not None
-    partition = A.partition
-    if _uncompressed(A):
+    if is_uncompressed(A):
         return _by_the_kernel_itself(A, coefficients)
     values = A.basis.expand(A.inner @ A.basis.project(coefficients.astype(np.float64, copy=False)))
-    streams = rng.spawn(A.n_clusters)
     with single_threaded():
-        every = _with_neighbours(partition, X)
-        tasks = []
-        for i, noise in enumerate(_left_out(A, X)):
-            first, more = A.extensions[i].points, int(_MORE_POINTS_PER_RANK * max(A.ranks[i], A.ranks.mean()))
-            rows = _some(every[i], _ROWS_PER_POINT * (len(first) + more), streams[i])
-            tasks.append((A.kernel, X, values, rows, first, more, noise, streams[i]))
-        points, weights = zip(*map_threads(_fit, tasks, n_jobs, "continue"), strict=True)
-    return Expansion(A.kernel, partition.centers, points, weights)
+        tasks = [(A.kernel, X, values, place, noise) for place, noise in zip(around, _left_out(A, X), strict=True)]
+        weights = tuple(map_threads(_fit, tasks, n_jobs, "continue"))
+    return Expansion(A.kernel, A.partition.centers, tuple(place.points[: place.n_first] for place in around), weights)
 
 
 def extended(A: BlockBasis, coefficients: FloatArray) -> Expansion:
     """The same functions by the extension of the bases: exactly the values at the points of a skeleton basis."""
     assert A.kernel is not None
-    if _uncompressed(A):
+    if is_uncompressed(A):
         return _by_the_kernel_itself(A, coefficients)
     inner = A.inner @ A.basis.project(coefficients.astype(np.float64, copy=False))
     pieces = np.split(inner, np.cumsum(A.ranks)[:-1])
@@ -88,7 +151,8 @@ def extended(A: BlockBasis, coefficients: FloatArray) -> Expansion:
     return Expansion(A.kernel, A.partition.centers, points, weights)
 
 
-def _uncompressed(A: BlockBasis) -> bool:
+def is_uncompressed(A: BlockBasis) -> bool:
+    """Whether all of the matrix is there: one cluster, of full rank."""
     return A.n_clusters == 1 and bool(A.ranks[0] == A.shape[0])
 
 
@@ -98,53 +162,42 @@ def _by_the_kernel_itself(A: BlockBasis, coefficients: FloatArray) -> Expansion:
     return Expansion(A.kernel, A.partition.centers, (points,), (coefficients[order],))
 
 
-def _fit(
-    kernel: Kernel,
-    X: FloatArray,
-    values: FloatArray,
-    rows: IntArray,
-    first: FloatArray,
-    more: int,
-    noise: float,
-    rng: np.random.Generator,
-) -> tuple[FloatArray, FloatArray]:
-    """Points S and weights W such that K(X, S) W comes near to the values: ridge regression in the kernel's norm."""
-    X, values = X[rows], values[rows]
-    columns = kernel.block(X, first).astype(np.float64, copy=False)
-    joining = _untold(kernel, X, first, columns, more, rng)
-    points = np.concatenate((first, X[joining]))
-    columns = np.hstack((columns, kernel.block(X, X[joining])))
-    among = _among(kernel, points)
-    if noise > _PRECISE * float(np.diagonal(among).max()):
-        gram = columns.T @ columns + noise * among
-        factor = shifted_cholesky(gram, _ROUNDING[X.dtype] * float(np.trace(gram)))
-        return points, linalg.cho_solve((factor, True), columns.T @ values, overwrite_b=True, check_finite=False)
+def _fit(kernel: Kernel, X: FloatArray, values: FloatArray, around: Surroundings, noise: float) -> FloatArray:
+    """Weights W such that K(X, points) W comes near to the values: ridge regression in the kernel's norm."""
+    X, values, points = X[around.rows], values[around.rows], around.points[: around.n_first]
+    columns = kernel.block(X, points).astype(np.float64, copy=False)
+    own = among(kernel, points)
+    if noise > _PRECISE * float(np.diagonal(own).max()):
+        gram = columns.T @ columns + noise * own
+        factor = shifted_cholesky(gram, ROUNDING[X.dtype] * float(np.trace(gram)))
+        return np.asarray(linalg.cho_solve((factor, True), columns.T @ values, overwrite_b=True, check_finite=False))
     # A Gram matrix would lose half of the digits, which here are known.
-    root = shifted_cholesky(among, np.finfo(np.float64).eps * float(np.trace(among)))
+    root = shifted_cholesky(own, np.finfo(np.float64).eps * float(np.trace(own)))
     rows_and_norm = np.concatenate((columns, math.sqrt(noise) * root.T))
     wanted = np.concatenate((values, np.zeros((len(points), values.shape[1]))))
     settings = {"cond": _AMPLIFIED[X.dtype], "lapack_driver": "gelsy", "check_finite": False}
-    return points, linalg.lstsq(rows_and_norm, wanted, overwrite_a=True, overwrite_b=True, **settings)[0]
+    return np.asarray(linalg.lstsq(rows_and_norm, wanted, overwrite_a=True, overwrite_b=True, **settings)[0])
 
 
-def _untold(
-    kernel: Kernel, X: FloatArray, first: FloatArray, columns: FloatArray, count: int, rng: np.random.Generator
-) -> IntArray:
+def _untold(kernel: Kernel, X: FloatArray, first: FloatArray, count: int, rng: np.random.Generator) -> IntArray:
     """Points of X drawn by the variance that they have of their own, once that of the ``first`` points is known."""
     candidates = _some(np.arange(len(X)), _CANDIDATES_PER_POINT * count, rng)
-    among = _among(kernel, first)
-    factor = shifted_cholesky(among, _NEAR * float(np.diagonal(among).max()))
-    told = linalg.solve_triangular(factor, columns[candidates].T, lower=True, check_finite=False)
+    known = among(kernel, first)
+    shift = _NEAR * float(np.diagonal(known).max())
+    factor = shifted_cholesky(known, shift)
+    columns = kernel.block(first, X[candidates]).astype(np.float64, copy=False)
+    told = linalg.solve_triangular(factor, columns, lower=True, overwrite_b=True, check_finite=False)
     own = KernelMatrix(kernel, X[candidates]).diagonal(slice(0, len(candidates))).astype(np.float64)
     left = np.maximum(own - np.einsum("ij,ij->j", told, told), 0)
-    left[left <= _NEAR * own] = 0
+    left[left <= 2 * shift] = 0  # what the shift leaves of the first points themselves
     count = min(count, int(np.count_nonzero(left)))
     if not count:
         return np.empty(0, dtype=np.intp)
-    return np.sort(rng.choice(candidates, count, replace=False, p=left / left.sum()))
+    return np.asarray(rng.choice(candidates, count, replace=False, p=left / left.sum()))
 
 
-def _among(kernel: Kernel, points: FloatArray) -> FloatArray:
+def among(kernel: Kernel, points: FloatArray) -> FloatArray:
+    """The kernel matrix of a few points, symmetric to the last digit, in float64."""
     return symmetric(kernel(points.astype(np.float64, copy=False)))
 
 

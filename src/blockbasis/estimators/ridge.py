@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,15 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from blockbasis._typing import FloatArray
 from blockbasis._validation import check_flag, check_positive
 from blockbasis.estimators.base import KernelEstimator, candidate_bandwidths
+from blockbasis.estimators.continuation import Surroundings, continued, surroundings
 from blockbasis.estimators.expansion import Expansion
+from blockbasis.estimators.local import (
+    LOCAL_POINTS_PER_RANK,
+    LocalRegression,
+    best_shares,
+    mixed,
+    regressed_locally,
+)
 from blockbasis.operator import BlockBasis
 from blockbasis.progress import reporting
 from blockbasis.solvers.direct import RidgeSystem
@@ -30,8 +38,15 @@ class Fit:
     bandwidth : float or None
     alpha : ndarray of shape (n_targets,)
     coefficients : ndarray of shape (n, n_targets)
+        Of the compressed matrix.
     left_out : ndarray of shape (n, n_targets) or None
         y_i less the prediction of the same regression without point i; None where nothing is to be chosen.
+    around : tuple of Surroundings
+        Of A; empty where it is not compressed.
+    local : LocalRegression or None
+        What is mixed into the compressed regression.
+    shares : ndarray of shape (n_targets,)
+        How much of it.
     """
 
     A: BlockBasis
@@ -39,6 +54,9 @@ class Fit:
     alpha: FloatArray
     coefficients: FloatArray
     left_out: FloatArray | None
+    around: tuple[Surroundings, ...]
+    local: LocalRegression | None
+    shares: FloatArray
 
 
 @dataclass(frozen=True)
@@ -150,7 +168,7 @@ class KernelRidgeEstimator(KernelEstimator):
     def _fits(self, X: FloatArray, Y: FloatArray, weights: FloatArray | None) -> Iterator[Fit]:
         """The regressions of every bandwidth and ridge to choose among, one matrix after the other."""
         alphas = check_alphas(self.alpha, Y.shape[1], caller=self._caller)
-        of_bandwidths, of_matrices = self._streams(2)
+        of_bandwidths, of_matrices, of_places = self._streams(3)
         bandwidths = candidate_bandwidths(self._candidates(), self.kernel, X, of_bandwidths, caller=self._caller)
         choosing = len(alphas) * len(bandwidths) > 1
         partition = None
@@ -158,9 +176,47 @@ class KernelRidgeEstimator(KernelEstimator):
             A = self._factorize(X, self._kernel(bandwidth), rng, partition)
             if A.n_clusters > 1 and (self.n_clusters is not None or self._takes_default_clusters):
                 partition = A.partition  # clusters do not depend on the bandwidth, unless their number does
+            around, local = self._around(A, X, Y, alphas, weights, of_places)
             path = RidgePath(A, Y, weights)
-            for alpha in alphas:
-                yield Fit(A, bandwidth, alpha, *path.solve(alpha, leave_one_out=choosing))
+            for alpha, near in zip(alphas, local, strict=True):
+                coefficients, left_out = path.solve(alpha, leave_one_out=choosing or near is not None)
+                shares = np.zeros(Y.shape[1])
+                if near is not None and left_out is not None:
+                    shares = best_shares(left_out, near.left_out, weights)
+                    left_out += shares * (near.left_out - left_out)
+                yield Fit(A, bandwidth, alpha, coefficients, left_out, around, near, shares)
+
+    def _around(
+        self,
+        A: BlockBasis,
+        X: FloatArray,
+        Y: FloatArray,
+        alphas: list[FloatArray],
+        weights: FloatArray | None,
+        rng: np.random.Generator,
+    ) -> tuple[tuple[Surroundings, ...], Sequence[LocalRegression | None]]:
+        """Surroundings of the clusters, and local regressions for each ridge.
+
+        A tolerance asks for the regression of the kernel matrix itself, which its compression then is, and so is one
+        of full rank: nothing else is mixed in.
+        """
+        with reporting(self.verbose > 0):
+            if self.tol is not None or A.ranks.sum() == A.shape[0]:
+                return surroundings(A, X, rng, self._threads()), [None] * len(alphas)
+            around = surroundings(A, X, rng, self._threads(), LOCAL_POINTS_PER_RANK)
+            return around, regressed_locally(A, X, Y, alphas, weights, around, self._threads())
+
+    def _learnt(self, columns: Sequence[tuple[Fit, int]], X: FloatArray) -> Expansion:
+        """Functions for new points: of each regression, all on the same matrix, the target named with it."""
+        A, around = columns[0][0].A, columns[0][0].around
+        coefficients = np.stack([fit.coefficients[:, c] for fit, c in columns], axis=1)
+        with reporting(self.verbose > 0):
+            continuation = continued(A, X, coefficients, around, self._threads())
+        local = [(fit.local, c) for fit, c in columns if fit.local is not None]
+        if not local:
+            return continuation
+        weights = [np.stack([near.weights[i][:, c] for near, c in local], axis=1) for i in range(A.n_clusters)]
+        return mixed(continuation, around, weights, np.array([fit.shares[c] for fit, c in columns]))
 
     def _forget(self, *names: str) -> None:
         """Remove what an earlier fit has left and this one may not set."""
@@ -208,12 +264,14 @@ callable, default="gaussian"
     Attributes
     ----------
     dual_coef_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
-        Coefficients, zero for points of weight zero.
+        Coefficients of the compressed regression, zero for points of weight zero.
     X_fit_ : ndarray of shape (n_samples, n_features)
     factorization_ : BlockBasis
         Of the points with positive weight.
     expansion_ : Expansion
         The function learnt: all that prediction needs.
+    local_share_ : ndarray of shape (n_targets,)
+        Share of the local regressions in it.
     alpha_ : float or ndarray of shape (n_targets,)
     bandwidth_ : float or None
         None for a function, which has no bandwidth.
@@ -229,9 +287,14 @@ callable, default="gaussian"
 
     Notes
     -----
-    The function learnt is known at the points, and continued to new points from those around the nearest cluster. Far
-    from all training points it goes where the kernel goes, to zero for one that decays.
-    Leave-one-out errors are exact for given bases and inner matrix: they are not built anew without the point.
+    What is learnt is a mixture of two regressions: that of the compressed matrix, which sees all points, and one for
+    each cluster, of the data at its points and those beyond its border, which sees them more finely. Their shares are
+    those of the least squared leave-one-out error. With ``tol`` there is no second one: a tolerance asks for the
+    regression of the kernel matrix itself.
+    The function learnt at the points is continued to new points from those around the nearest cluster. Far from all
+    training points it goes where the kernel goes, to zero for one that decays.
+    Leave-one-out errors are exact for given bases, inner matrix, local columns and shares: they are not built anew
+    without the point.
 
     Examples
     --------
@@ -299,7 +362,8 @@ callable, default="gaussian"
         used = slice(None) if weights is None else weights > 0
         weights = None if weights is None else weights[used]
         best, records = _least_squares(self._fits(X[used], Y[used], weights), weights)
-        self.expansion_ = self._continued(best.A, X[used], best.coefficients)
+        self.expansion_ = self._learnt([(best, target) for target in range(Y.shape[1])], X[used])
+        self.local_share_ = best.shares
         self.bandwidth_ = best.bandwidth
         self.alpha_ = (
             best.alpha.copy() if isinstance(self.alpha, np.ndarray) and self.alpha.ndim else float(best.alpha[0])
