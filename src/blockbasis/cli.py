@@ -127,7 +127,8 @@ def _report(result: Result, folder: Path) -> None:
     if result.parts:
         result.draw(folder)
     verdict = result.verdict()
-    mark = "[green]holds[/]" if verdict.holds else "[red]does not hold[/]"
+    colour = "green" if verdict.holds else "red"
+    mark = f"[{colour}]{verdict.mark}[/]"
     _out.print(f"[bold]{result.experiment.name}[/] {mark} ({result.seconds:.0f} s). {escape(verdict.sentence)}")
 
 

@@ -73,9 +73,10 @@ def test_a_file_that_is_no_result_is_written_over(tmp_path):
 
 
 def test_missing_data_sets_are_left_out_and_named(tmp_path):
-    result = run(Bench(missing=(2,)).experiment, folder=tmp_path)
+    with pytest.warns(UserWarning, match="bench goes without d2: not here"):
+        result = run(Bench(missing=(2,)).experiment, folder=tmp_path)
     assert result.missing == ("d2",)
-    assert f"{result.verdict()}" == "Holds. 2 rows. Not at hand: d2."
+    assert f"{result.verdict()}" == "Holds where measured. 2 rows. Not at hand: d2."
     again = read(result.experiment, tmp_path)
     assert (again.missing, again.rows) == (result.missing, result.rows)
     assert read(Bench(sizes=(1, 2, 3, 4)).experiment, tmp_path) is None

@@ -146,6 +146,7 @@ def test_the_best_bandwidth_must_follow_the_size_of_the_clusters():
         return [({"clusters": k}, [{"sigma": s, "h": best(s), "accuracy": 1.0}]) for k, s in sizes.items()]
 
     assert verdict("alternating", parts(lambda sigma: 3 * sigma)).holds
+    assert not verdict("alternating", parts(lambda sigma: 3 * sigma**2)).holds
     assert not verdict("alternating", parts(lambda sigma: 1 + np.sin(300 * sigma))).holds
     # A single point far from all others is no line.
     assert not verdict("alternating", parts(lambda sigma: 5 if sigma == 0.12 else 1 + np.sin(300 * sigma))).holds
@@ -170,7 +171,33 @@ def test_bases_of_whole_rows_must_be_better():
 
 def test_nothing_measured_is_no_success():
     result = Result(EXPERIMENTS["class-table"], (), ("otto",))
-    assert f"{result.verdict()}" == "Does not hold. Nothing was measured. Not at hand: otto."
+    assert f"{result.verdict()}" == "Not measured. Nothing was measured. Not at hand: otto."
+    assert not result.verdict().holds
+
+
+def test_a_claim_of_which_a_part_is_missing_holds_where_measured():
+    parts = tuple(Part(settings, 1.0, tuple(rows)) for settings, rows in memory())
+    verdict = Result(EXPERIMENTS["error-vs-memory"], parts, ("emg",)).verdict()
+    assert verdict.holds
+    assert f"{verdict}".startswith("Holds where measured.")
+
+
+def test_a_run_that_overflows_is_no_success():
+    parts = memory()
+    parts[0][1][0]["error"] = None
+    assert not verdict("error-vs-memory", parts).holds
+    parts = memory()
+    parts[1][1][0]["error"] = None
+    assert "worse than zero in 1 of 2 runs" in verdict("error-vs-memory", parts).sentence
+
+
+def test_singular_values_must_fall_slowly():
+    def parts(power):
+        values = [{"index": i, "value": float(i) ** -power} for i in range(1, 1001)]
+        return [({"data": "ctg", "h": 0.5}, [{"rank": 10, "points": 1000}, *values])]
+
+    assert verdict("small-bandwidth-spectra", parts(1.0)).holds
+    assert not verdict("small-bandwidth-spectra", parts(3.0)).holds
 
 
 def test_accuracy_must_fall_on_both_sides_of_the_radius():

@@ -26,9 +26,12 @@ class Verdict:
 
     Parameters
     ----------
-    holds : bool
+    holds : bool or None
+        None where nothing was measured.
     sentence : str
         What was found, with the figures.
+    complete : bool, default=True
+        Whether all was measured that the claim speaks of.
 
     Examples
     --------
@@ -37,11 +40,21 @@ class Verdict:
     'Holds. The error falls.'
     """
 
-    holds: bool
+    holds: bool | None
     sentence: str
+    complete: bool = True
+
+    @property
+    def mark(self) -> str:
+        """The verdict in a few words."""
+        if self.holds is None:
+            return "not measured"
+        if self.holds:
+            return "holds" if self.complete else "holds where measured"
+        return "does not hold"
 
     def __format__(self, spec: str) -> str:
-        return f"{'Holds' if self.holds else 'Does not hold'}. {self.sentence}"
+        return f"{self.mark.capitalize()}. {self.sentence}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,9 +158,9 @@ class Result:
         """Whether the claim holds, judged from the rows at hand."""
         absent = f" Not at hand: {', '.join(self.missing)}." if self.missing else ""
         if not self.parts:
-            return Verdict(False, f"Nothing was measured.{absent}")
+            return Verdict(None, f"Nothing was measured.{absent}")
         found = self.experiment.judge(self)
-        return Verdict(found.holds, found.sentence + absent)
+        return Verdict(found.holds, found.sentence + absent, complete=not self.missing)
 
     def draw(self, folder: Path) -> tuple[Path, Path]:
         """Write the picture as ``NAME.svg`` and ``NAME.png``."""

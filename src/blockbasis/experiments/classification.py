@@ -73,7 +73,8 @@ def draw_f1(axes: Any, result: Result, labels: dict[int, str], **selected: Any) 
     chosen = best_bandwidth([row for row in result.where(**selected) if "cv_accuracy" in row], "cv_accuracy")
     axes.axvline(chosen, color="0.4", linestyle=":", label=f"$h_{{CV}}$ = {chosen:.3g}")
     axes.set(xscale="log", xlabel="h", ylabel="test $F_1$ score", ylim=(-0.03, 1.03))
-    axes.legend(frameon=False, fontsize="x-small")
+    # Curves go everywhere: their names stand below.
+    axes.legend(frameon=False, fontsize="x-small", loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
 
 
 def draw_classes(axes: Any, X: FloatArray, y: IntArray) -> None:

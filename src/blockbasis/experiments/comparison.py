@@ -106,7 +106,7 @@ def _judge(result: Result) -> Verdict:
     beaten = []
     errors_at = {floats: mean_errors(result, floats=floats) for floats in result.distinct("floats")}
     if not any(errors_at.values()):
-        return Verdict(False, "Nothing was measured.")
+        return Verdict(None, "Nothing was measured.")
     for floats, errors in errors_at.items():
         best = min(errors, key=lambda method: errors[method], default=OURS)
         if best != OURS:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from blockbasis._files import replacing
-from blockbasis.experiments.base import Result
+from blockbasis.experiments.base import Result, Verdict
 
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}"
@@ -52,13 +52,9 @@ def write_index(
 
 
 def _summary(results: Sequence[Result]) -> str:
-    holding = sum(result.verdict().holds for result in results)
+    holding = sum(bool(result.verdict().holds) for result in results)
     minutes = sum(result.seconds for result in results) / 60
     return f"{holding} of {len(results)} claims hold. The measurements took {minutes:.0f} minutes."
-
-
-def _mark(holds: bool) -> str:
-    return "holds" if holds else "does not hold"
 
 
 def _markdown(results: Sequence[Result], command: str, pictures: str) -> str:
@@ -72,7 +68,7 @@ def _markdown(results: Sequence[Result], command: str, pictures: str) -> str:
     ]
     for result in results:
         about = result.experiment
-        mark = _mark(result.verdict().holds)
+        mark = result.verdict().mark
         lines.append(f"| [{about.title}](#{about.name}) | {about.section} | {mark} | {result.seconds:.0f} |")
     for result in results:
         about, verdict = result.experiment, result.verdict()
@@ -86,7 +82,7 @@ def _markdown(results: Sequence[Result], command: str, pictures: str) -> str:
             "",
             f"The paper, section {about.section}: {about.claim}",
             "",
-            f"**{_mark(verdict.holds).capitalize()}.** {verdict.sentence}",
+            f"**{verdict.mark.capitalize()}.** {verdict.sentence}",
             "",
             f"![{about.title}]({stem}.svg)",
             "",
@@ -105,7 +101,7 @@ def _html(results: Sequence[Result], command: str) -> str:
         about = result.experiment
         body.append(
             f'<tr><td><a href="#{about.name}">{html.escape(about.title)}</a></td><td>{about.section}</td>'
-            f"<td>{_coloured(result.verdict().holds)}</td><td>{result.seconds:.0f}</td></tr>"
+            f"<td>{_coloured(result.verdict())}</td><td>{result.seconds:.0f}</td></tr>"
         )
     body.append("</table>")
     for result in results:
@@ -113,7 +109,7 @@ def _html(results: Sequence[Result], command: str) -> str:
         body += [
             f'<h2 id="{about.name}">{html.escape(about.title)}</h2>',
             f"<p>The paper, section {about.section}: {html.escape(about.claim)}</p>",
-            f"<p><b>{_coloured(verdict.holds)}.</b> {html.escape(verdict.sentence)}</p>",
+            f"<p><b>{_coloured(verdict)}.</b> {html.escape(verdict.sentence)}</p>",
             f'<p><img src="{about.name}.svg" alt="{html.escape(about.title)}"></p>',
             f'<p><a href="{about.name}.csv">numbers</a>, <a href="{about.name}.png">picture as PNG</a></p>',
         ]
@@ -121,5 +117,5 @@ def _html(results: Sequence[Result], command: str) -> str:
     return f"<!doctype html><html lang='en'><head>{head}</head><body>{''.join(body)}</body></html>\n"
 
 
-def _coloured(holds: bool) -> str:
-    return f'<span class="{"yes" if holds else "no"}">{_mark(holds)}</span>'
+def _coloured(verdict: Verdict) -> str:
+    return f'<span class="{"yes" if verdict.holds else "no"}">{verdict.mark}</span>'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,7 +28,8 @@ def run(
 
     With a folder, each part is written to ``NAME.json`` there as it is finished, and a part that is in that file
     already, with the same settings, is not run again: an interrupted run goes on where it stopped. A part whose data
-    set is not at hand is left out. The random numbers of a part depend on its settings and the seed alone.
+    set is not at hand is left out, with a warning that says why. The random numbers of a part depend on its settings
+    and the seed alone.
 
     Parameters
     ----------
@@ -60,7 +62,8 @@ def run(
         if key not in known and settings.get("data") not in missing:
             try:
                 known[key] = _measured(experiment, settings)
-            except DatasetError:
+            except DatasetError as error:
+                warnings.warn(f"{experiment.name} goes without {settings['data']}: {error}", stacklevel=2)
                 missing.append(settings["data"])
             else:
                 _keep(path, known)

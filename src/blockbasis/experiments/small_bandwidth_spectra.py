@@ -14,8 +14,8 @@ from blockbasis.experiments.spectra import decay, draw_decay, numerical_rank, si
 _BANDWIDTHS = {"ctg": 0.5, "emg": 0.1}
 _POINTS = 6000
 _TOL = 1e-3
-#: The matrix is far from low rank when more than this share of its singular values is above the tolerance.
-_HIGH = 0.2
+#: Singular values fall slowly, or not at all, when from a tenth of their number to four tenths they fall by no more.
+_FROM, _TO, _SLOW = 0.1, 0.4, 10.0
 
 
 def _parts(quick: bool) -> list[Settings]:
@@ -39,14 +39,24 @@ def _draw(result: Result) -> Any:
 
 def _judge(result: Result) -> Verdict:
     facts = [row for row in result.rows if "rank" in row]
+    falls = {row["data"]: _fall(result, row) for row in facts}
     return Verdict(
-        all(row["rank"] > _HIGH * row["points"] for row in facts),
+        max(falls.values()) <= _SLOW,
         " ".join(
             f"{points.TITLES[r['data']]}, h = {r['h']:g}: {r['rank']} of {r['points']} singular values are above "
-            f"{_TOL:g} of the largest."
+            f"{_TOL:g} of the largest; from a tenth of their number to four tenths they fall by a factor "
+            f"{falls[r['data']]:.2g}."
             for r in facts
         ),
     )
+
+
+def _fall(result: Result, facts: Row) -> float:
+    """Factor by which the singular values fall in the middle of the spectrum."""
+    rows = [row for row in result.where(data=facts["data"]) if "index" in row]
+    indices, values = [row["index"] for row in rows], [row["value"] for row in rows]
+    first, last = np.interp([_FROM * facts["points"], _TO * facts["points"]], indices, values)
+    return float(first / max(last, np.finfo(np.float64).tiny))
 
 
 EXPERIMENT = Experiment(

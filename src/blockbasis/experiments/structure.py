@@ -50,6 +50,9 @@ def _draw(result: Result) -> Any:
                 stored, errors = _curve(result, name, how, clusters)
                 look = {**plotting.style(place), "linestyle": dash}
                 fill = None if clusters == _CLUSTERS else "none"
+                runs = result.where(data=name, sampling=how, clusters=clusters)
+                dots = {**look, "linestyle": "none", "ms": 3, "alpha": 0.4, "mfc": fill}
+                each.plot([r["stored"] for r in runs], [r["error"] for r in runs], **dots)
                 each.plot(stored, errors, **look, ms=4.5, mfc=fill, label=f"{structure} {short}")
         each.set(xscale="log", yscale="log", xlabel="floats per point", ylabel="relative error")
         each.set_title(f"{points.TITLES[name]}, h = {_BANDWIDTH:g}")
