@@ -134,7 +134,7 @@ def exact_ridge(X: np.ndarray, y: np.ndarray, X_new: np.ndarray, h: float, alpha
 # --- covertype -------------------------------------------------------------------------------------------------------
 
 #: Bandwidth, clusters, rank and ridge; two budgets of time.
-COVERTYPE = [(3.0, 180, 15, 3e-3), (3.0, 180, 36, 3e-3)]
+COVERTYPE = [(2.0, 180, 15, 1e-1), (3.0, 300, 24, 3e-3)]
 #: Among these they were chosen, by `covertype --validate`: on rows that are neither trained nor tested on.
 CANDIDATES = [
     (3.0, 120, 20, 3e-3),
