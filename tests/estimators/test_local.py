@@ -5,6 +5,7 @@ import pytest
 from sklearn.kernel_ridge import KernelRidge
 
 import blockbasis as bb
+from blockbasis.estimators import continuation
 from blockbasis.estimators.continuation import surroundings
 from blockbasis.estimators.local import best_shares, regressed_locally
 
@@ -30,22 +31,35 @@ def wiggly():
     return X[:3000], y[:3000], X[3000:], y[3000:]
 
 
+@pytest.mark.parametrize("rows_per_point", [1, 40])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_each_point_is_left_out_as_by_brute_force(regression, weighted):
+def test_each_point_is_left_out_as_by_brute_force(regression, monkeypatch, weighted, rows_per_point):
+    """Also where a cluster is fitted at some of its points only."""
+    monkeypatch.setattr(continuation, "_ROWS_PER_POINT", rows_per_point)
     X, y, _ = regression
     kernel = bb.Gaussian(0.5)
-    A, around = prepared(X, kernel, n_clusters=6, rank=8)
+    A, around = prepared(X, kernel, n_clusters=3, rank=5)
+    assert (sum(len(place.rows) for place in around) < len(X)) == (rows_per_point == 1)
     weights = np.random.default_rng(1).uniform(0.3, 3, len(X)) if weighted else None
-    (found,) = regressed_locally(A, X, y[:, np.newaxis], ridges(0.05), weights, around, 1)
+    _, (left_out,) = regressed_locally(A, X, y[:, np.newaxis], ridges(0.05), weights, around, 1)
     w = np.ones(len(X)) if weights is None else weights
-    for i in range(0, len(X), 40):
+    for i in range(0, len(X), 20):
         place = around[A.partition.labels[i]]
         others = place.rows[place.rows != i]
         columns = kernel(X[others], place.points)
         gram = columns.T @ (w[others, np.newaxis] * columns) + 0.05 * kernel(place.points)
         solved = np.linalg.solve(gram, columns.T @ (w[others] * y[others]))
         by_force = y[i] - kernel(X[[i]], place.points) @ solved
-        np.testing.assert_allclose(found.left_out[i], by_force, atol=1e-6)
+        np.testing.assert_allclose(left_out[i], by_force, atol=1e-6)
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 1e-6, 1e-9, 1e-12])
+def test_nothing_is_known_of_a_point_far_from_all_others(alpha):
+    X = np.arange(60.0)[:, np.newaxis]
+    y = np.random.default_rng(0).normal(size=(60, 1))
+    A, around = prepared(X, bb.Gaussian(0.05), n_clusters=3, rank=10)
+    _, (left_out,) = regressed_locally(A, X, y, ridges(alpha), None, around, 1)
+    np.testing.assert_allclose(left_out, y, rtol=1e-2)
 
 
 def test_several_ridges_at_once_are_those_one_after_the_other(regression):
@@ -53,12 +67,12 @@ def test_several_ridges_at_once_are_those_one_after_the_other(regression):
     Y = np.stack((y, y**2), axis=1)
     A, around = prepared(X, bb.Gaussian(1.0), n_clusters=4, rank=8)
     alphas = [np.array([0.1, 0.1]), np.array([1.0, 0.1])]
-    together = regressed_locally(A, X, Y, alphas, None, around, 2)
-    for alpha, found in zip(alphas, together, strict=True):
+    fitted, missed = regressed_locally(A, X, Y, alphas, None, around, 2)
+    for alpha, weights, left_out in zip(alphas, fitted, missed, strict=True):
         for target in range(2):
-            alone = regressed_locally(A, X, Y[:, [target]], [alpha[[target]]], None, around, 1)[0]
-            np.testing.assert_allclose(found.left_out[:, target], alone.left_out[:, 0], rtol=1e-8, atol=1e-10)
-            for both, one in zip(found.weights, alone.weights, strict=True):
+            (of_one,), (alone,) = regressed_locally(A, X, Y[:, [target]], [alpha[[target]]], None, around, 1)
+            np.testing.assert_allclose(left_out[:, target], alone[:, 0], rtol=1e-8, atol=1e-10)
+            for both, one in zip(weights, of_one, strict=True):
                 np.testing.assert_allclose(both[:, target], one[:, 0], rtol=1e-5, atol=1e-6 * np.abs(one).max())
 
 
@@ -66,10 +80,10 @@ def test_one_cluster_with_all_points_is_the_exact_regression(regression):
     X, y, X_new = regression
     kernel = bb.Gaussian(1.0)
     A, around = prepared(X, kernel, n_clusters=1, rank=60)
-    (found,) = regressed_locally(A, X, y[:, np.newaxis], ridges(0.1), None, around, 1)
+    (weights,), _ = regressed_locally(A, X, y[:, np.newaxis], ridges(0.1), None, around, 1)
     assert len(around[0].points) == len(X)
     exact = KernelRidge(alpha=0.1, kernel="rbf", gamma=1.0).fit(X, y).predict(X_new)
-    values = kernel(X_new, around[0].points) @ found.weights[0]
+    values = kernel(X_new, around[0].points) @ weights[0]
     np.testing.assert_allclose(values[:, 0], exact, atol=1e-5)
 
 
@@ -85,6 +99,7 @@ def test_the_best_shares_are_those_of_least_squares():
         mixtures = (1 - tried) * one[:, [target]] + tried * other[:, [target]]
         assert shares[target] == pytest.approx(tried[(weights @ mixtures**2).argmin()], abs=1e-3)
     np.testing.assert_array_equal(best_shares(one, one, None), 0)
+    np.testing.assert_allclose(best_shares(1e160 * one, 1e160 * other, weights), shares, rtol=1e-9)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -97,11 +112,34 @@ def test_fine_detail_that_the_compression_leaves_out_is_learnt_from_the_data_aro
     assert np.mean((model.predict(X_new) - y_new) ** 2) < 0.8 * np.mean(compressed**2)
 
 
-def test_leave_one_out_tells_the_error_at_new_points(wiggly):
+@pytest.mark.parametrize("settings", [{"n_clusters": 12, "rank": 20}, {"n_clusters": 4, "rank": 40}])
+def test_leave_one_out_tells_the_error_at_new_points(wiggly, settings):
     X, y, X_new, y_new = wiggly
-    model = bb.KernelRidge([0.1, 1.0], bandwidth=0.8, n_clusters=12, rank=20, random_state=0).fit(X, y)
-    told = -model.cv_results_["mean_test_score"].max()
-    assert told == pytest.approx(np.mean((model.predict(X_new) - y_new) ** 2), rel=0.15)
+    told, found = [], []
+    for seed in SEEDS:
+        model = bb.KernelRidge([0.1, 1.0], bandwidth=0.8, random_state=seed, **settings).fit(X, y)
+        told.append(-model.cv_results_["mean_test_score"].max())
+        found.append(np.mean((model.predict(X_new) - y_new) ** 2))
+    assert np.mean(told) == pytest.approx(np.mean(found), rel=0.2)
+
+
+@pytest.mark.parametrize("kernel", [lambda A, B: 1 + A @ B.T, bb.Gaussian(20.0)])
+def test_where_the_compression_leaves_nothing_out_the_regression_is_that_of_the_matrix(wiggly, kernel):
+    X, y, X_new, _ = wiggly
+    model = bb.KernelRidge(0.1, kernel=kernel, n_clusters=8, rank=12, random_state=0).fit(X, y)
+    exact = kernel(X_new, X) @ np.linalg.solve(kernel(X, X) + 0.1 * np.eye(len(X)), y)
+    assert model.local_share_[0] == 0
+    np.testing.assert_allclose(model.predict(X_new), exact, atol=0.02)
+
+
+def test_ridges_with_and_without_a_local_regression_stand_side_by_side(classes):
+    """Of several ridges only the smaller may be below what the compression leaves out."""
+    X, y, X_new, _ = classes
+    model = bb.KernelRidgeClassifier(
+        [1e-4, 1e3], bandwidth="per-class", bandwidths=[0.3, 3.0], n_clusters=4, rank=10, random_state=0
+    ).fit(X, y)
+    assert model.local_share_.shape == (3,)
+    assert np.isfinite(model.decision_function(X_new)).all()
 
 
 def test_a_tolerance_asks_for_the_regression_of_the_matrix_alone(wiggly):

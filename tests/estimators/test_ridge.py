@@ -58,8 +58,8 @@ def test_coefficients_solve_the_compressed_system_and_are_continued(regression, 
     np.testing.assert_allclose(model.dual_coef_, expected, rtol=1e-8, atol=1e-8)
     around = surroundings(A, X, model._streams(3)[2], 1, LOCAL_POINTS_PER_RANK)
     continuation = continued(A, X, expected[:, np.newaxis], around, 1)
-    (local,) = regressed_locally(A, X, y[:, np.newaxis], [np.array([0.1])], weights, around, 1)
-    alone = Expansion(A.kernel, A.partition.centers, tuple(place.points for place in around), local.weights)
+    (local,), _ = regressed_locally(A, X, y[:, np.newaxis], [np.array([0.1])], weights, around, 1)
+    alone = Expansion(A.kernel, A.partition.centers, tuple(place.points for place in around), local)
     mixture = (1 - share) * continuation(X_new, 1) + share * alone(X_new, 1)
     np.testing.assert_allclose(model.predict(X_new), mixture[:, 0], atol=1e-8)
 
@@ -254,9 +254,9 @@ def test_progress_is_shown(regression, monkeypatch):
             pass
 
     monkeypatch.setattr("blockbasis.progress._bar", Bar)
-    quiet = bb.KernelRidge(**COMPRESSED).fit(X, y).predict(X_new)
+    quiet = bb.KernelRidge(1e-3, **COMPRESSED).fit(X, y).predict(X_new)
     assert not stages
-    shown = bb.KernelRidge(verbose=1, **COMPRESSED).fit(X, y).predict(X_new)
+    shown = bb.KernelRidge(1e-3, verbose=1, **COMPRESSED).fit(X, y).predict(X_new)
     assert set(stages) == {"bases", "inner matrix", "surroundings", "local regressions", "continue", "predict"}
     np.testing.assert_array_equal(quiet, shown)
 

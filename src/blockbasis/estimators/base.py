@@ -1,8 +1,9 @@
-"""What all estimators share: their kernel and its bandwidth, their factorization, and functions of new points.
+"""What all estimators share: their kernel and its bandwidth, and their factorization.
 
 Estimators learn with the compressed matrix, and continue what they have learnt at its points to new points: see
 `blockbasis.estimators.continuation`. Coefficients solved with a compressed matrix and applied through the exact kernel
-would amplify the error of the compression by the inverse of the ridge.
+would amplify the error of the compression by the inverse of the ridge. Ridge regressions also learn from the data
+around each cluster: see `blockbasis.estimators.local`.
 """
 
 from __future__ import annotations
@@ -19,14 +20,11 @@ from blockbasis._parallel import check_n_jobs
 from blockbasis._typing import FloatArray
 from blockbasis._validation import check_choice, check_integer, check_memory, check_positive
 from blockbasis.costs import dense_floats
-from blockbasis.estimators.continuation import continued, surroundings
-from blockbasis.estimators.expansion import Expansion
 from blockbasis.estimators.saving import described, recovered
 from blockbasis.factorize import factorize, plan
 from blockbasis.kernels import RADIAL_KERNELS, Kernel, RadialKernel, as_kernel
 from blockbasis.operator import BlockBasis
 from blockbasis.partition import Partition
-from blockbasis.progress import reporting
 from blockbasis.tuning import default_clusters
 
 #: With none of tol, memory and rank: so many points are kept exactly, and beyond a point has so many floats.
@@ -159,13 +157,6 @@ class KernelEstimator(BaseEstimator):
             if self.tol is None or planned.stored <= _NOT_WORTH * planned.dense:
                 return factorize(X, kernel, plan=planned, **shared)
         return factorize(X, kernel, n_clusters=1, rank=n, **kind, **shared)
-
-    def _continued(self, A: BlockBasis, X: FloatArray, coefficients: FloatArray) -> Expansion:
-        """The functions of the points that have these coefficients, for new points."""
-        (rng,) = self._streams(1)
-        with reporting(self.verbose > 0):
-            around = surroundings(A, X, rng, self._threads())
-            return continued(A, X, coefficients, around, self._threads())
 
     @property
     def _takes_default_clusters(self) -> bool:

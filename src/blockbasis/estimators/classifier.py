@@ -57,6 +57,8 @@ class KernelRidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
         Weighted means of the targets.
     expansions_ : list of Expansion
         The functions learnt, one group of classes after the other: those of ``groups_``.
+    local_share_ : ndarray of shape (1,) or (n_classes,)
+        Share of the local regressions, as in `KernelRidge`.
     cv_results_ : dict
         As in `KernelRidge`, with the leave-one-out accuracy; with ``bandwidth="per-class"`` the mean leave-one-out F1
         when all classes have the same candidate, and ``class_scores`` of shape (n_candidates, n_classes) with each.
@@ -201,6 +203,7 @@ class KernelRidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
         matrices = dict.fromkeys(id(fit.A) for fit in best)
         self.groups_ = [np.flatnonzero([id(fit.A) == key for fit in best]) for key in matrices]
         self.expansions_ = [self._learnt([(best[c], c) for c in group.tolist()], X) for group in self.groups_]
+        self.local_share_ = np.array([fit.shares[c] for c, fit in enumerate(best)])
         self.bandwidth_: Any = best[0].bandwidth
         self.alpha_: Any = float(best[0].alpha[0])
         if per_class:

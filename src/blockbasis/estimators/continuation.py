@@ -49,13 +49,13 @@ class Surroundings:
         The cluster's points and those beyond its border.
     points : ndarray of shape (m, d)
         First those which the cluster's basis was made from, then others, in the order in which they were drawn.
-    n_first : int
+    n_continuing : int
         How many of the points are enough to continue what the basis tells.
     """
 
     rows: IntArray
     points: FloatArray
-    n_first: int
+    n_continuing: int
 
 
 def surroundings(
@@ -78,7 +78,7 @@ def surroundings(
     tuple of Surroundings
         Empty for a matrix that is not compressed, which needs none.
     """
-    if is_uncompressed(A):
+    if _uncompressed(A):
         return ()
     streams = rng.spawn(A.n_clusters)
     with single_threaded():
@@ -130,19 +130,25 @@ def continued(
         Of the first points of all surroundings.
     """
     assert A.kernel is not None
-    if is_uncompressed(A):
+    if _uncompressed(A):
         return _by_the_kernel_itself(A, coefficients)
     values = A.basis.expand(A.inner @ A.basis.project(coefficients.astype(np.float64, copy=False)))
+    left_out = _left_out(A, X)
     with single_threaded():
-        tasks = [(A.kernel, X, values, place, noise) for place, noise in zip(around, _left_out(A, X), strict=True)]
+        tasks = [
+            (A.kernel, X, values, place, float(left_out[cluster].mean()))
+            for place, cluster in zip(around, A.partition.clusters, strict=True)
+        ]
         weights = tuple(map_threads(_fit, tasks, n_jobs, "continue"))
-    return Expansion(A.kernel, A.partition.centers, tuple(place.points[: place.n_first] for place in around), weights)
+    return Expansion(
+        A.kernel, A.partition.centers, tuple(place.points[: place.n_continuing] for place in around), weights
+    )
 
 
 def extended(A: BlockBasis, coefficients: FloatArray) -> Expansion:
     """The same functions by the extension of the bases: exactly the values at the points of a skeleton basis."""
     assert A.kernel is not None
-    if is_uncompressed(A):
+    if _uncompressed(A):
         return _by_the_kernel_itself(A, coefficients)
     inner = A.inner @ A.basis.project(coefficients.astype(np.float64, copy=False))
     pieces = np.split(inner, np.cumsum(A.ranks)[:-1])
@@ -151,7 +157,7 @@ def extended(A: BlockBasis, coefficients: FloatArray) -> Expansion:
     return Expansion(A.kernel, A.partition.centers, points, weights)
 
 
-def is_uncompressed(A: BlockBasis) -> bool:
+def _uncompressed(A: BlockBasis) -> bool:
     """Whether all of the matrix is there: one cluster, of full rank."""
     return A.n_clusters == 1 and bool(A.ranks[0] == A.shape[0])
 
@@ -164,7 +170,7 @@ def _by_the_kernel_itself(A: BlockBasis, coefficients: FloatArray) -> Expansion:
 
 def _fit(kernel: Kernel, X: FloatArray, values: FloatArray, around: Surroundings, noise: float) -> FloatArray:
     """Weights W such that K(X, points) W comes near to the values: ridge regression in the kernel's norm."""
-    X, values, points = X[around.rows], values[around.rows], around.points[: around.n_first]
+    X, values, points = X[around.rows], values[around.rows], around.points[: around.n_continuing]
     columns = kernel.block(X, points).astype(np.float64, copy=False)
     own = among(kernel, points)
     if noise > _PRECISE * float(np.diagonal(own).max()):
@@ -201,12 +207,16 @@ def among(kernel: Kernel, points: FloatArray) -> FloatArray:
     return symmetric(kernel(points.astype(np.float64, copy=False)))
 
 
-def _left_out(A: BlockBasis, X: FloatArray) -> list[float]:
-    """Variance of a point that its cluster's basis does not hold, on average over the cluster."""
+def mean_left_out(A: BlockBasis, X: FloatArray) -> float:
+    """Variance of a point that a compression does not hold, on average."""
+    return float(_left_out(A, X).mean())
+
+
+def _left_out(A: BlockBasis, X: FloatArray) -> FloatArray:
+    """Variance of each point that it does not hold, in the order of the clusters."""
     assert A.kernel is not None
     own = KernelMatrix(A.kernel, X).diagonal(slice(0, len(X)))[A.partition.order]
-    left = np.abs(own - held_diagonal(A.basis, A.inner))
-    return [float(left[cluster].mean()) for cluster in A.partition.clusters]
+    return np.asarray(np.abs(own - held_diagonal(A.basis, A.inner)))
 
 
 def _with_neighbours(partition: Partition, X: FloatArray) -> list[IntArray]:

@@ -14,10 +14,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from blockbasis._typing import FloatArray
 from blockbasis._validation import check_flag, check_integer, check_positive, check_ridge
 from blockbasis.estimators.base import KernelEstimator, make_kernel, median_distance
+from blockbasis.estimators.continuation import continued, surroundings
+from blockbasis.estimators.expansion import Expansion
 from blockbasis.estimators.likelihood import Evidence, climb, most_likely, with_own_variances
 from blockbasis.estimators.posterior import Posterior
 from blockbasis.exceptions import PerformanceWarning
 from blockbasis.kernels import RadialKernel
+from blockbasis.operator import BlockBasis
+from blockbasis.progress import reporting
 from blockbasis.storage import storable
 
 #: bandwidth="auto" looks at these multiples of the median distance first, and then settles the logarithm so finely.
@@ -154,9 +158,16 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         self.noise_variance_ = evidence.noise_variance
         self.log_marginal_likelihood_value_ = evidence.value
         self.alpha_ = (dual / evidence.signal_variance).reshape(y.shape)
-        self._posterior = Posterior.given(evidence.system, self._continued(evidence.system.A, X, dual))
+        self._posterior = Posterior.given(evidence.system, self._mean(evidence.system.A, X, dual))
         self._flat = y.ndim == 1
         return self
+
+    def _mean(self, A: BlockBasis, X: FloatArray, dual: FloatArray) -> Expansion:
+        """The mean at the points, continued to new points."""
+        (rng,) = self._streams(1)
+        with reporting(self.verbose > 0):
+            around = surroundings(A, X, rng, self._threads())
+            return continued(A, X, dual, around, self._threads())
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
         """Mean of the function at new points, with its standard deviation or covariance where asked for.

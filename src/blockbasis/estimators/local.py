@@ -7,7 +7,7 @@ predict every point from the others, and from these errors their shares follow.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from scipy import linalg
@@ -20,26 +20,13 @@ from blockbasis.estimators.expansion import Expansion
 from blockbasis.kernels import Kernel
 from blockbasis.operator import BlockBasis
 
+#: Of the kernel columns of each cluster's points, one column for each target.
+LocalWeights: TypeAlias = tuple[FloatArray, ...]
+
 #: Points for each unit of rank, beyond those which the basis of a cluster was made from, that data are fitted by.
 LOCAL_POINTS_PER_RANK = 7
-#: What a point's prediction may rest on itself: 1 but for rounding.
-_LARGEST_LEVERAGE = 1 - 1e-6
-
-
-@dataclass(frozen=True, eq=False)
-class LocalRegression:
-    """One ridge regression for each cluster, on its points and those beyond its border.
-
-    Parameters
-    ----------
-    weights : tuple of ndarray of shape (m_i, n_targets)
-        Of the kernel columns of each cluster's points.
-    left_out : ndarray of shape (n, n_targets)
-        y_i less the prediction of the same regression without point i.
-    """
-
-    weights: tuple[FloatArray, ...]
-    left_out: FloatArray
+#: Where a point's prediction rests on itself by more than this, nothing is known of it without it.
+_ALONE = 1 - 1e-6
 
 
 def regressed_locally(
@@ -50,7 +37,7 @@ def regressed_locally(
     weights: FloatArray | None,
     around: Sequence[Surroundings],
     n_jobs: int,
-) -> list[LocalRegression]:
+) -> tuple[list[LocalWeights], FloatArray]:
     """Ridge regressions of the targets around each cluster, for one set of ridges after the other.
 
     Parameters
@@ -68,51 +55,55 @@ def regressed_locally(
 
     Returns
     -------
-    list of LocalRegression
-        One for each of ``alphas``.
+    fitted : list of tuple of ndarray of shape (m_i, n_targets)
+        For each of ``alphas``, the weights of the kernel columns of each cluster's points.
+    left_out : ndarray of shape (n_alphas, n, n_targets)
+        y_i less the prediction of the regression of its cluster without point i.
     """
-    weights = np.ones(len(X)) if weights is None else weights
-    labels = A.partition.labels
-    owned = [labels[place.rows] == i for i, place in enumerate(around)]
-    left_out = np.zeros((len(alphas), *Y.shape))
+    clusters = [A.partition.order[cluster] for cluster in A.partition.clusters]
+    left_out = np.empty((len(alphas), *Y.shape))
     with single_threaded():
-        tasks = [(A.kernel, X, Y, weights, place, own, alphas) for place, own in zip(around, owned, strict=True)]
+        tasks = [(A.kernel, X, Y, weights, place, own, alphas) for place, own in zip(around, clusters, strict=True)]
         found = map_threads(_regress, tasks, n_jobs, "local regressions")
-    for (_, residuals), place, own in zip(found, around, owned, strict=True):
-        left_out[:, place.rows[own]] = residuals
-    return [LocalRegression(tuple(fitted[a] for fitted, _ in found), left_out[a]) for a in range(len(alphas))]
+    for (_, residuals), own in zip(found, clusters, strict=True):
+        left_out[:, own] = residuals
+    return [tuple(fitted[a] for fitted, _ in found) for a in range(len(alphas))], left_out
 
 
 def _regress(
     kernel: Kernel,
     X: FloatArray,
     Y: FloatArray,
-    weights: FloatArray,
+    weights: FloatArray | None,
     around: Surroundings,
     own: IntArray,
     alphas: Sequence[FloatArray],
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[list[FloatArray], FloatArray]:
     """Weights of the columns for each set of ridges, and the leave-one-out residuals of a cluster's ``own`` points.
 
-    A point's residual without itself is its residual over 1 less its leverage, what its prediction rests on itself.
+    A point's residual without itself is its residual over 1 less its leverage, what its prediction rests on itself;
+    of a point that the fit has not seen that is nothing.
     """
-    X, Y, weights, points = X[around.rows], Y[around.rows], weights[around.rows], around.points
-    columns = kernel.block(X, points).astype(np.float64, copy=False)
-    weighted = columns * weights[:, np.newaxis]
-    gram, right, norm = columns.T @ weighted, weighted.T @ Y, among(kernel, points)
-    mine = columns[own]
-    fitted = np.empty((len(alphas), len(points), Y.shape[1]))
-    residuals = np.empty((len(alphas), len(mine), Y.shape[1]))
+    points, seen = around.points, around.rows
+    columns = kernel.block(X[seen], points).astype(np.float64, copy=False)
+    weighted = columns if weights is None else columns * weights[seen, np.newaxis]
+    gram, right, norm = columns.T @ weighted, weighted.T @ Y[seen], among(kernel, points)
+    mine = kernel.block(X[own], points).astype(np.float64, copy=False)
+    counts = np.isin(own, seen) * (1.0 if weights is None else weights[own])
+    fitted = [np.empty((len(points), Y.shape[1])) for _ in alphas]
+    residuals = np.empty((len(alphas), len(own), Y.shape[1]))
     for alpha in np.unique(np.concatenate(alphas)):
         shifted = gram + alpha * norm
         factor = shifted_cholesky(shifted, ROUNDING[X.dtype] * float(np.trace(shifted)))
         solved = linalg.cho_solve((factor, True), right, check_finite=False)
         half = linalg.solve_triangular(factor, mine.T, lower=True, check_finite=False)
-        leverages = np.minimum(weights[own] * np.einsum("ij,ij->j", half, half), _LARGEST_LEVERAGE)
-        left_out = (Y[own] - mine @ solved) / (1 - leverages)[:, np.newaxis]
-        for a, each in enumerate(alphas):
+        leverages = counts * np.einsum("ij,ij->j", half, half)
+        alone = leverages > _ALONE
+        left_out = (Y[own] - mine @ solved) / np.where(alone, 1, 1 - leverages)[:, np.newaxis]
+        left_out[alone] = Y[own[alone]]
+        for each, kept, missed in zip(alphas, fitted, residuals, strict=True):
             targets = each == alpha
-            fitted[a][:, targets], residuals[a][:, targets] = solved[:, targets], left_out[:, targets]
+            kept[:, targets], missed[:, targets] = solved[:, targets], left_out[:, targets]
     return fitted, residuals
 
 
@@ -120,7 +111,9 @@ def best_shares(compressed: FloatArray, local: FloatArray, weights: FloatArray |
     """The share of the local regression in the mixture of both that has the least squared residuals, per target."""
     weights = np.ones(len(local)) if weights is None else weights
     difference = compressed - local
-    gained, spread = weights @ (compressed * difference), weights @ difference**2
+    largest = np.abs(difference).max(axis=0)
+    unit = np.where(largest > 0, largest, 1)  # squares shall not overflow
+    gained, spread = weights @ (compressed / unit * (difference / unit)), weights @ (difference / unit) ** 2
     shares = np.divide(gained, spread, out=np.zeros_like(spread), where=spread > 0)
     return np.asarray(np.clip(shares, 0, 1))
 
@@ -132,6 +125,6 @@ def mixed(
     both = []
     for place, coarse, fine in zip(around, continuation.weights, weights, strict=True):
         together = shares * fine
-        together[: place.n_first] += (1 - shares) * coarse
+        together[: place.n_continuing] += (1 - shares) * coarse
         both.append(together)
     return Expansion(continuation.kernel, continuation.centers, tuple(place.points for place in around), tuple(both))

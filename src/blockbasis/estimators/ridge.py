@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,17 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from blockbasis._typing import FloatArray
 from blockbasis._validation import check_flag, check_positive
 from blockbasis.estimators.base import KernelEstimator, candidate_bandwidths
-from blockbasis.estimators.continuation import Surroundings, continued, surroundings
+from blockbasis.estimators.continuation import (
+    POINTS_PER_RANK,
+    Surroundings,
+    continued,
+    mean_left_out,
+    surroundings,
+)
 from blockbasis.estimators.expansion import Expansion
 from blockbasis.estimators.local import (
     LOCAL_POINTS_PER_RANK,
-    LocalRegression,
+    LocalWeights,
     best_shares,
     mixed,
     regressed_locally,
@@ -26,6 +33,9 @@ from blockbasis.operator import BlockBasis
 from blockbasis.progress import reporting
 from blockbasis.solvers.direct import RidgeSystem
 from blockbasis.storage import storable
+
+#: Variance left out by a compression that is not worth a local regression, as a share of the ridge.
+_NEGLIGIBLE = 1e-2
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,13 +50,13 @@ class Fit:
     coefficients : ndarray of shape (n, n_targets)
         Of the compressed matrix.
     left_out : ndarray of shape (n, n_targets) or None
-        y_i less the prediction of the same regression without point i; None where nothing is to be chosen.
+        y_i less the prediction of the same mixture without point i; None where nobody asks.
     around : tuple of Surroundings
         Of A; empty where it is not compressed.
-    local : LocalRegression or None
-        What is mixed into the compressed regression.
+    local : tuple of ndarray of shape (m_i, n_targets), or None
+        Local regressions that are mixed into the compressed one: weights of the columns of each cluster.
     shares : ndarray of shape (n_targets,)
-        How much of it.
+        How much of them.
     """
 
     A: BlockBasis
@@ -55,7 +65,7 @@ class Fit:
     coefficients: FloatArray
     left_out: FloatArray | None
     around: tuple[Surroundings, ...]
-    local: LocalRegression | None
+    local: LocalWeights | None
     shares: FloatArray
 
 
@@ -176,35 +186,50 @@ class KernelRidgeEstimator(KernelEstimator):
             A = self._factorize(X, self._kernel(bandwidth), rng, partition)
             if A.n_clusters > 1 and (self.n_clusters is not None or self._takes_default_clusters):
                 partition = A.partition  # clusters do not depend on the bandwidth, unless their number does
-            around, local = self._around(A, X, Y, alphas, weights, of_places)
+            mixing = self._mixing(A, X, alphas)
+            around = self._surroundings(A, X, any(mixing), of_places)
+            local = self._local(A, X, Y, list(compress(alphas, mixing)), weights, around)
             path = RidgePath(A, Y, weights)
-            for alpha, near in zip(alphas, local, strict=True):
-                coefficients, left_out = path.solve(alpha, leave_one_out=choosing or near is not None)
-                shares = np.zeros(Y.shape[1])
-                if near is not None and left_out is not None:
-                    shares = best_shares(left_out, near.left_out, weights)
-                    left_out += shares * (near.left_out - left_out)
+            for alpha, mixed_in in zip(alphas, mixing, strict=True):
+                coefficients, left_out = path.solve(alpha, leave_one_out=choosing or mixed_in)
+                near, shares = None, np.zeros(Y.shape[1])
+                if mixed_in and left_out is not None:
+                    near, missed = next(local)
+                    shares = best_shares(left_out, missed, weights)
+                    left_out += shares * (missed - left_out)
                 yield Fit(A, bandwidth, alpha, coefficients, left_out, around, near, shares)
 
-    def _around(
+    def _mixing(self, A: BlockBasis, X: FloatArray, alphas: list[FloatArray]) -> list[bool]:
+        """For which ridges local regressions have anything to add.
+
+        A tolerance asks for the regression of the kernel matrix itself, and its compression is that where it leaves
+        out next to nothing beside the ridge.
+        """
+        if self.tol is not None or A.ranks.sum() == A.shape[0]:
+            return [False] * len(alphas)
+        left_out = mean_left_out(A, X)
+        return [bool(left_out > _NEGLIGIBLE * alpha.min()) for alpha in alphas]
+
+    def _surroundings(
+        self, A: BlockBasis, X: FloatArray, mixing: bool, rng: np.random.Generator
+    ) -> tuple[Surroundings, ...]:
+        with reporting(self.verbose > 0):
+            return surroundings(A, X, rng, self._threads(), LOCAL_POINTS_PER_RANK if mixing else POINTS_PER_RANK)
+
+    def _local(
         self,
         A: BlockBasis,
         X: FloatArray,
         Y: FloatArray,
         alphas: list[FloatArray],
         weights: FloatArray | None,
-        rng: np.random.Generator,
-    ) -> tuple[tuple[Surroundings, ...], Sequence[LocalRegression | None]]:
-        """Surroundings of the clusters, and local regressions for each ridge.
-
-        A tolerance asks for the regression of the kernel matrix itself, which its compression then is, and so is one
-        of full rank: nothing else is mixed in.
-        """
+        around: tuple[Surroundings, ...],
+    ) -> Iterator[tuple[LocalWeights, FloatArray]]:
+        """Local regressions for each ridge, and their leave-one-out residuals."""
+        if not alphas:
+            return iter(())
         with reporting(self.verbose > 0):
-            if self.tol is not None or A.ranks.sum() == A.shape[0]:
-                return surroundings(A, X, rng, self._threads()), [None] * len(alphas)
-            around = surroundings(A, X, rng, self._threads(), LOCAL_POINTS_PER_RANK)
-            return around, regressed_locally(A, X, Y, alphas, weights, around, self._threads())
+            return zip(*regressed_locally(A, X, Y, alphas, weights, around, self._threads()), strict=True)
 
     def _learnt(self, columns: Sequence[tuple[Fit, int]], X: FloatArray) -> Expansion:
         """Functions for new points: of each regression, all on the same matrix, the target named with it."""
@@ -212,11 +237,14 @@ class KernelRidgeEstimator(KernelEstimator):
         coefficients = np.stack([fit.coefficients[:, c] for fit, c in columns], axis=1)
         with reporting(self.verbose > 0):
             continuation = continued(A, X, coefficients, around, self._threads())
-        local = [(fit.local, c) for fit, c in columns if fit.local is not None]
-        if not local:
+        shares = np.array([fit.shares[c] for fit, c in columns])
+        if not shares.any():
             return continuation
-        weights = [np.stack([near.weights[i][:, c] for near, c in local], axis=1) for i in range(A.n_clusters)]
-        return mixed(continuation, around, weights, np.array([fit.shares[c] for fit, c in columns]))
+        weights = [
+            np.stack([_column(fit.local, i, c, len(place.points)) for fit, c in columns], axis=1)
+            for i, place in enumerate(around)
+        ]
+        return mixed(continuation, around, weights, shares)
 
     def _forget(self, *names: str) -> None:
         """Remove what an earlier fit has left and this one may not set."""
@@ -254,7 +282,7 @@ callable, default="gaussian"
         ``n_clusters`` and ``tol`` there are sqrt(n_samples) / 4 clusters.
     keep_points : bool, default=True
         Whether to keep what is as long as the points: ``X_fit_``, ``dual_coef_`` and ``factorization_``. Prediction
-        needs none of it.
+        needs none of it, but some points of each cluster: about ten for each unit of its rank.
     random_state : int, RandomState or None, default=None
     n_jobs : int, default=None
         Threads; None is one for each core.
@@ -289,8 +317,8 @@ callable, default="gaussian"
     -----
     What is learnt is a mixture of two regressions: that of the compressed matrix, which sees all points, and one for
     each cluster, of the data at its points and those beyond its border, which sees them more finely. Their shares are
-    those of the least squared leave-one-out error. With ``tol`` there is no second one: a tolerance asks for the
-    regression of the kernel matrix itself.
+    those of the least squared leave-one-out error. There is no second one with ``tol``, which asks for the regression
+    of the kernel matrix itself, and where the compression leaves out next to nothing beside the ridge.
     The function learnt at the points is continued to new points from those around the nearest cluster. Far from all
     training points it goes where the kernel goes, to zero for one that decays.
     Leave-one-out errors are exact for given bases, inner matrix, local columns and shares: they are not built anew
@@ -393,6 +421,11 @@ callable, default="gaussian"
         check_is_fitted(self)
         values = self._predict(self._check_X(X, reset=False), self.expansion_)
         return values if self._n_dimensions == 2 else values[:, 0]
+
+
+def _column(local: LocalWeights | None, cluster: int, target: int, count: int) -> FloatArray:
+    """Weights of one target in a cluster; zeros where there is no local regression."""
+    return np.zeros(count) if local is None else local[cluster][:, target]
 
 
 def _least_squares(fits: Iterator[Fit], weights: FloatArray | None) -> tuple[Fit, list[Record]]:
