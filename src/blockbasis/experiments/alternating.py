@@ -81,7 +81,7 @@ def _draw_boundary(axes: Any, result: Result, clusters: int) -> None:
 
 
 def _judge(result: Result) -> Verdict:
-    """Linear is what a line through the origin passes by within a step of the bandwidths tried: h* is no better known."""
+    """Linear is what a line through the origin comes near to within a step of the bandwidths tried."""
     curved = [row for row in result.rows if row["clusters"] > _SEPARABLE]
     off, step = _from_a_line(curved), 2 ** (1 / _STEPS)
     low, high = min(curved, key=_spread_of), max(curved, key=_spread_of)
