@@ -85,10 +85,13 @@ def _regress(
     of a point that the fit has not seen that is nothing.
     """
     points, seen = around.points, around.rows
-    columns = kernel.block(X[seen], points).astype(np.float64, copy=False)
+    every = np.union1d(seen, own)  # the rows of a large cluster are some of its points only
+    columns = kernel.block(X[every], points).astype(np.float64, copy=False)
+    mine = columns[np.searchsorted(every, own)]
+    if len(every) > len(seen):
+        columns = columns[np.searchsorted(every, seen)]
     weighted = columns if weights is None else columns * weights[seen, np.newaxis]
     gram, right, norm = columns.T @ weighted, weighted.T @ Y[seen], among(kernel, points)
-    mine = kernel.block(X[own], points).astype(np.float64, copy=False)
     counts = np.isin(own, seen) * (1.0 if weights is None else weights[own])
     fitted = [np.empty((len(points), Y.shape[1])) for _ in alphas]
     residuals = np.empty((len(alphas), len(own), Y.shape[1]))

@@ -83,9 +83,12 @@ def _draw(result: Result) -> Any:
     for place, d in enumerate(dimensions):
         for row, what in enumerate(("application", "total")):
             each = axes[row * len(dimensions) + place]
-            for method in result.distinct("method", d=d):
-                rows = result.where(d=d, method=method)
-                draw_growth(each, column(rows, "points"), column(rows, what), label=_METHODS[method], place=method)
+            for method, label in _METHODS.items():
+                for direct, how in ((False, ""), (True, ", directly")):
+                    rows = result.where(d=d, method=method, direct=direct)
+                    if rows:
+                        x, seconds = column(rows, "points"), column(rows, what)
+                        draw_growth(each, x, seconds, label=f"{label}{how}", place=method)
             each.set(xlabel="points", title=f"{what} time, d = {d}")
             each.legend(frameon=False, fontsize="x-small")
     return figure
