@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
 from blockbasis._typing import FloatArray, IntArray
@@ -58,6 +59,19 @@ class Market:
         """Squared error that each direction of each known cluster removes."""
         return [gains(spectrum) for spectrum in self.spectra]
 
+    @cached_property
+    def _flat(self) -> FloatArray:
+        """The gains of all known clusters in one array, the first of each at `_starts`."""
+        return np.concatenate(self.gains)
+
+    @cached_property
+    def _lengths(self) -> IntArray:
+        return np.array([len(each) for each in self.gains])
+
+    @cached_property
+    def _starts(self) -> IntArray:
+        return np.cumsum(self._lengths) - self._lengths
+
     @property
     def norm(self) -> float:
         """Squared Frobenius norm of the kernel matrix, estimated."""
@@ -70,7 +84,8 @@ class Market:
     def at_total(self, price: float, total: float) -> IntArray:
         """Rank of each known cluster at ``price``, when all ranks together are ``total``."""
         costs = price * (self.sizes + total)
-        return np.array([_count(each, cost) for each, cost in zip(self.gains, costs, strict=True)])
+        worth = _worth(self._flat, np.repeat(costs, self._lengths))
+        return np.maximum(np.add.reduceat(worth, self._starts, dtype=np.intp), 1)
 
     def total(self, ranks: IntArray) -> float:
         """Sum of all clusters' ranks, estimated from the known ones."""
@@ -108,9 +123,8 @@ class Market:
         blocked = np.zeros(len(ranks), dtype=bool)
         while not blocked.all():
             total = self.total(ranks)
-            worth = [
-                g[r] / (n + total) if r < len(g) else 0.0 for g, r, n in zip(self.gains, ranks, self.sizes, strict=True)
-            ]
+            upcoming = self._flat[self._starts + np.minimum(ranks, self._lengths - 1)]
+            worth = np.where(ranks < self._lengths, upcoming, 0.0) / (self.sizes + total)
             best = int(np.argmax(np.where(blocked, -1.0, worth)))
             more = ranks.copy()
             more[best] += 1
@@ -126,7 +140,7 @@ class Market:
 
     def _settled_total(self, price: float) -> float:
         """R such that the ranks chosen against it add up to it."""
-        low, high = 0.0, self.total(np.array([len(s.values) for s in self.spectra]))
+        low, high = 0.0, self.total(self._lengths)
         for _ in range(_FIXED_POINT_STEPS):
             middle = (low + high) / 2
             if self.total(self.at_total(price, middle)) > middle:
@@ -154,11 +168,11 @@ def gains(spectrum: Spectrum) -> FloatArray:
 
 def worthwhile(spectrum: Spectrum, cost: float) -> int:
     """Leading directions that remove more error than ``cost``; at least one."""
-    return _count(gains(spectrum), cost)
+    return max(1, int(np.count_nonzero(_worth(gains(spectrum), cost))))
 
 
-def _count(gained: FloatArray, cost: float) -> int:
-    return max(1, int(np.count_nonzero((gained >= cost) & (gained > 0))))
+def _worth(gained: FloatArray, cost: FloatArray | float) -> NDArray[np.bool_]:
+    return (gained >= cost) & (gained > 0)
 
 
 def residual(spectrum: Spectrum, rank: int) -> float:
