@@ -24,6 +24,7 @@ from blockbasis.experiments import EXPERIMENTS, Result, read, run, write_index
 from blockbasis.experiments import compare as compare_methods
 from blockbasis.experiments.comparison import BUDGETS
 from blockbasis.experiments.curves import LABELS, METHODS, mean_errors, spread
+from blockbasis.experiments.running import processes
 from blockbasis.progress import ProgressEvent, reporting
 
 app = typer.Typer(
@@ -114,7 +115,7 @@ def reproduce(
             page.parent.mkdir(parents=True, exist_ok=True)
         for experiment in chosen:
             with _bars():
-                result = run(experiment, quick=quick, folder=folder)
+                result = run(experiment, quick=quick, folder=folder, n_processes=processes())
             _report(result, folder)
         command = f"blockbasis reproduce {_ALL}{' --quick' if quick else ''}"
         known = [read(experiment, folder, quick=quick) for experiment in EXPERIMENTS.values()]

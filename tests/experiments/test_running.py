@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from blockbasis.datasets import DatasetError
-from blockbasis.experiments import Experiment, Verdict, read, run, write_index
+from blockbasis.experiments import Experiment, Verdict, read, run, running, write_index
 from blockbasis.plotting import panels
 from blockbasis.progress import reporting
 
@@ -65,6 +66,32 @@ def test_random_numbers_do_not_depend_on_the_other_parts():
     everything = run(Bench().experiment)
     alone = run(Bench(sizes=(2,)).experiment)
     assert alone.rows[0] == everything.rows[1]
+
+
+def test_processes_find_the_same(tmp_path):
+    together = run(Bench(sizes=(1, 2, 3, 4)).experiment, folder=tmp_path, n_processes=2)
+    assert together.rows == run(Bench(sizes=(1, 2, 3, 4)).experiment).rows
+    assert read(together.experiment, tmp_path).rows == together.rows
+
+
+def test_processes_leave_out_missing_data_sets(tmp_path):
+    with pytest.warns(UserWarning, match="bench goes without d2: not here") as warned:
+        result = run(Bench(sizes=(2, 1, 2, 3), missing=(2,)).experiment, folder=tmp_path, n_processes=2)
+    assert len(warned) == 1
+    assert (result.missing, [row["n"] for row in result.rows]) == (("d2",), [1, 3])
+
+
+def test_what_measures_time_runs_alone():
+    bench = Bench()
+    run(replace(bench.experiment, timed=True), n_processes=2)
+    assert bench.measured == [1, 2, 3]  # in this process
+
+
+@pytest.mark.parametrize(("free", "expected"), [(None, 4), (2**30, 1), (11 * 2**30, 2), (2**40, 4)])
+def test_as_many_processes_as_cores_and_memory_allow(monkeypatch, free, expected):
+    monkeypatch.setattr(running.os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(running, "available_memory", lambda: free)
+    assert running.processes() == expected
 
 
 def test_a_file_that_is_no_result_is_written_over(tmp_path):

@@ -78,6 +78,8 @@ class Experiment:
         From a result to a matplotlib figure.
     judge : callable
         From a result to a `Verdict`.
+    timed : bool, default=False
+        Whether it measures time, which nothing else may run beside.
 
     Examples
     --------
@@ -94,6 +96,7 @@ class Experiment:
     measure: Callable[[Settings, np.random.Generator], list[Row]]
     draw: Callable[[Result], Any]
     judge: Callable[[Result], Verdict]
+    timed: bool = False
 
 
 @dataclass(frozen=True)

@@ -85,4 +85,5 @@ EXPERIMENT = Experiment(
     _measure,
     _draw,
     _judge,
+    timed=True,
 )

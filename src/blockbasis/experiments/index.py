@@ -54,7 +54,7 @@ def write_index(
 def _summary(results: Sequence[Result]) -> str:
     holding = sum(bool(result.verdict().holds) for result in results)
     minutes = sum(result.seconds for result in results) / 60
-    return f"{holding} of {len(results)} claims hold. The measurements took {minutes:.0f} minutes."
+    return f"{holding} of {len(results)} claims hold. All parts together took {minutes:.0f} minutes."
 
 
 def _markdown(results: Sequence[Result], command: str, pictures: str) -> str:

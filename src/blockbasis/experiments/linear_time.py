@@ -94,4 +94,5 @@ EXPERIMENT = Experiment(
     _measure,
     _draw,
     _judge,
+    timed=True,
 )

@@ -37,7 +37,7 @@ _ITERATIONS = 2000
 
 
 def _parts(quick: bool) -> list[Settings]:
-    n, budgets, runs = (800, [20, 60], 1) if quick else (None, [20, 50, 100, 200], 5)
+    n, budgets, runs = (800, [20, 60], 1) if quick else (None, [20, 50, 100, 200, 400], 5)
     return [
         {"data": name, "method": method, "h": h, "ridge": ridge, "n": n, "budgets": budgets, "runs": runs}
         for name, (h, ridge) in _DATA.items()

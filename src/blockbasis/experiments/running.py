@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+from joblib import Parallel, delayed
 
+from blockbasis._machine import available_memory
 from blockbasis.datasets import DatasetError
 from blockbasis.experiments.base import Experiment, Part, Result, Settings, read_json, write_json
 from blockbasis.progress import counting
+
+#: Bytes that a part may take at its height: some dense matrices of ten thousand points.
+_PART_BYTES = 5 * 2**30
 
 
 def run(
@@ -23,6 +29,7 @@ def run(
     parts: Sequence[Settings] | None = None,
     folder: Path | None = None,
     seed: int = 0,
+    n_processes: int = 1,
 ) -> Result:
     """Measure what an experiment shows.
 
@@ -41,6 +48,8 @@ def run(
     folder : Path, default=None
         Created where there is none.
     seed : int, default=0
+    n_processes : int, default=1
+        Parts that are measured at a time, each in its own process; one after the other where time is what is measured.
 
     Returns
     -------
@@ -58,15 +67,21 @@ def run(
     known, _ = _finished(path)
     count = counting(experiment.name, len(wanted))
     missing: list[str] = []
-    for key, settings in wanted.items():
-        if key not in known and settings.get("data") not in missing:
-            try:
-                known[key] = _measured(experiment, settings)
-            except DatasetError as error:
-                warnings.warn(f"{experiment.name} goes without {settings['data']}: {error}", stacklevel=2)
-                missing.append(settings["data"])
+
+    def left() -> Iterator[Settings]:
+        for key, settings in wanted.items():
+            if key in known or settings.get("data") in missing:
+                count()
             else:
-                _keep(path, known)
+                yield settings
+
+    for settings, found in _attempts(experiment, left(), 1 if experiment.timed else n_processes):
+        if isinstance(found, Part):
+            known[_key(settings)] = found
+            _keep(path, known)
+        elif settings["data"] not in missing:
+            warnings.warn(f"{experiment.name} goes without {settings['data']}: {found}", stacklevel=2)
+            missing.append(settings["data"])
         count()
     result = Result(experiment, tuple(known[key] for key in wanted if key in known), tuple(missing))
     if folder is not None and result.parts:
@@ -120,6 +135,30 @@ def _keep(path: Path | None, parts: dict[str, Part]) -> None:
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, parts.values())
+
+
+def processes() -> int:
+    """Parts that this machine can measure at a time: one for each core, as far as its memory goes."""
+    cores, free = os.cpu_count() or 1, available_memory()
+    return cores if free is None else max(1, min(cores, free // _PART_BYTES))
+
+
+def _attempts(
+    experiment: Experiment, left: Iterable[Settings], n_processes: int
+) -> Iterator[tuple[Settings, Part | DatasetError]]:
+    """Settings and what came of them, as they are finished."""
+    if n_processes == 1:
+        return (_attempt(experiment, settings) for settings in left)
+    # Settings are taken up when a process is free, not before: by then a data set may be known to be missing.
+    parallel = Parallel(n_jobs=n_processes, return_as="generator_unordered", pre_dispatch="n_jobs", batch_size=1)
+    return iter(parallel(delayed(_attempt)(experiment, settings) for settings in left))
+
+
+def _attempt(experiment: Experiment, settings: Settings) -> tuple[Settings, Part | DatasetError]:
+    try:
+        return settings, _measured(experiment, settings)
+    except DatasetError as error:
+        return settings, error
 
 
 def _measured(experiment: Experiment, settings: Settings) -> Part:
