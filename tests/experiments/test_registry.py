@@ -58,6 +58,10 @@ def test_from_settings_to_picture_and_verdict(name, small_data, tmp_path):
     assert ET.parse(svg).getroot().tag.endswith("svg")
     assert png.read_bytes().startswith(b"\x89PNG")
 
+    for table in result.tables():
+        assert table.rows
+        assert {len(row) for row in table.rows} == {len(table.header)}
+
     verdict = result.verdict()
     assert isinstance(verdict, Verdict)
     assert verdict.sentence.endswith(".")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from blockbasis.datasets import DatasetError
-from blockbasis.experiments import Experiment, Verdict, read, run, running, write_index
+from blockbasis.experiments import Experiment, Table, Verdict, read, run, running, write_index
 from blockbasis.plotting import panels
 from blockbasis.progress import reporting
 
@@ -21,6 +21,7 @@ class Bench:
         self.experiment = Experiment(
             "bench", "A bench", "9.9", "It runs.", lambda quick: [{"data": f"d{n}", "n": n} for n in sizes],
             self.measure, lambda result: panels(1)[0], lambda result: Verdict(True, f"{len(result.rows)} rows."),
+            tabulate=lambda result: [Table("A table", ("one |M|", "2"), (("<3", "4"),))],
         )  # fmt: skip
 
     def measure(self, settings, rng):
@@ -137,5 +138,8 @@ def test_the_index_names_claim_verdict_and_picture(tmp_path):
         assert "It runs." in text
         assert "3 rows." in text
         assert "1 of 1 claims hold" in text
-    assert "(../bench.svg)" in page.read_text()
-    assert (page.parent / "../bench.svg").is_file()
+        assert "|M|" in text.replace("\\|", "|")
+    assert 'src="bench.svg"' in index.read_text()
+    assert (tmp_path / "bench.svg").is_file()
+    assert "| one \\|M\\| | 2 |\n| --- | --- |\n| <3 | 4 |" in page.read_text()
+    assert "<td>&lt;3</td><td>4</td>" in index.read_text()

@@ -57,6 +57,26 @@ class Verdict:
         return f"{self.mark.capitalize()}. {self.sentence}"
 
 
+@dataclass(frozen=True)
+class Table:
+    """Some of the figures of a result.
+
+    Parameters
+    ----------
+    caption : str
+    header : tuple of str
+    rows : tuple of tuple of str
+    """
+
+    caption: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def _no_tables(result: Result) -> list[Table]:
+    return []
+
+
 @dataclass(frozen=True, eq=False)
 class Experiment:
     """One figure or table of the paper.
@@ -80,6 +100,8 @@ class Experiment:
         From a result to a `Verdict`.
     timed : bool, default=False
         Whether it measures time, which nothing else may run beside.
+    tabulate : callable, default=no tables
+        From a result to the tables that the index page shows below the picture.
 
     Examples
     --------
@@ -97,6 +119,7 @@ class Experiment:
     draw: Callable[[Result], Any]
     judge: Callable[[Result], Verdict]
     timed: bool = False
+    tabulate: Callable[[Result], list[Table]] = _no_tables
 
 
 @dataclass(frozen=True)
@@ -164,6 +187,10 @@ class Result:
             return Verdict(None, f"Nothing was measured.{absent}")
         found = self.experiment.judge(self)
         return Verdict(found.holds, found.sentence + absent, complete=not self.missing)
+
+    def tables(self) -> list[Table]:
+        """What the experiment shows as tables, of the rows at hand."""
+        return self.experiment.tabulate(self) if self.parts else []
 
     def draw(self, folder: Path) -> tuple[Path, Path]:
         """Write the picture as ``NAME.svg`` and ``NAME.png``."""

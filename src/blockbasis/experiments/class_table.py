@@ -9,7 +9,7 @@ import numpy as np
 
 from blockbasis import plotting
 from blockbasis.experiments import points
-from blockbasis.experiments.base import Experiment, Result, Row, Settings, Verdict
+from blockbasis.experiments.base import Experiment, Result, Row, Settings, Table, Verdict
 
 #: The paper's selected classes: sizes and squared median distances from the centre.
 _PAPER = {
@@ -82,6 +82,17 @@ def _ratio(values: list[float]) -> float:
     return max(values) / min(values)
 
 
+def _tabulate(result: Result) -> list[Table]:
+    return [
+        Table(
+            points.TITLES[name],
+            ("class", "points", "squared radius"),
+            tuple((str(r["class"]), str(r["size"]), f"{r['squared_radius']:.2g}") for r in result.where(data=name)),
+        )
+        for name in result.distinct("data")
+    ]
+
+
 EXPERIMENT = Experiment(
     "class-table",
     "Classes of the classification data sets",
@@ -91,4 +102,5 @@ EXPERIMENT = Experiment(
     _measure,
     _draw,
     _judge,
+    tabulate=_tabulate,
 )

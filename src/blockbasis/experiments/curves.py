@@ -16,7 +16,8 @@ from blockbasis.accuracy import relative_error
 from blockbasis.baselines import approximate
 from blockbasis.exceptions import PerformanceWarning
 from blockbasis.experiments import points
-from blockbasis.experiments.base import Result, Row, Verdict
+from blockbasis.experiments.base import Result, Row, Table, Verdict
+from blockbasis.experiments.tables import crossed
 
 OURS, PAPER = "bbf", "bbf-paper"
 LOW_RANK = ("svd", "nystrom", "nystrom-kmeans", "nystrom-leverage", "rpcholesky", "random-features")
@@ -80,6 +81,22 @@ def draw_errors(axes: Any, result: Result, x: str, **selected: Any) -> None:
     axes.set_xticks([], minor=True)
     drawn = [e for e in _errors(result, **selected) if e < _HOPELESS]
     axes.set_ylim(min(drawn, default=1e-3) / 1.5, min(max(drawn, default=1.0) * 1.5, _HOPELESS))
+
+
+def tabulate_errors(result: Result, across: str) -> list[Table]:
+    """Mean relative errors of all methods, a table for each data set."""
+    return [
+        crossed(
+            result,
+            f"{points.TITLES[name]}, relative error",
+            down="method",
+            across=across,
+            value="error",
+            names=LABELS,
+            data=name,
+        )
+        for name in result.distinct("data")
+    ]
 
 
 def _errors(result: Result, **selected: Any) -> list[float]:

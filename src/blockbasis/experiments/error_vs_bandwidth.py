@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,16 @@ import blockbasis as bb
 from blockbasis import plotting
 from blockbasis.experiments import points
 from blockbasis.experiments.base import Experiment, Result, Row, Settings, Verdict
-from blockbasis.experiments.curves import LABELS, LOW_RANK, METHODS, OURS, draw_errors, error_rows, mean_errors
+from blockbasis.experiments.curves import (
+    LABELS,
+    LOW_RANK,
+    METHODS,
+    OURS,
+    draw_errors,
+    error_rows,
+    mean_errors,
+    tabulate_errors,
+)
 
 #: 1/h^2 of the paper's table of statistics, and its ranks: floats per point of a low-rank method.
 _DATA = {
@@ -86,4 +96,5 @@ EXPERIMENT = Experiment(
     _measure,
     _draw,
     _judge,
+    tabulate=partial(tabulate_errors, across="inverse_square"),
 )

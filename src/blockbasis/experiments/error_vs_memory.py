@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import blockbasis as bb
 from blockbasis import plotting
 from blockbasis.experiments import points
 from blockbasis.experiments.base import Experiment, Result, Row, Settings
-from blockbasis.experiments.curves import METHODS, draw_errors, error_rows, judge_memory
+from blockbasis.experiments.curves import METHODS, draw_errors, error_rows, judge_memory, tabulate_errors
 
 #: The paper's bandwidths; points of a full run (None: all), for which the SVD's matrix must fit into memory.
 _DATA: dict[str, tuple[float, int | None]] = {
@@ -65,4 +66,5 @@ EXPERIMENT = Experiment(
     _measure,
     _draw,
     judge_memory,
+    tabulate=partial(tabulate_errors, across="floats"),
 )

@@ -14,7 +14,8 @@ from blockbasis._typing import FloatArray
 from blockbasis.baselines import ifgt
 from blockbasis.datasets import unit_cube_mixture
 from blockbasis.exceptions import PerformanceWarning
-from blockbasis.experiments.base import Experiment, Result, Row, Settings, Verdict
+from blockbasis.experiments.base import Experiment, Result, Row, Settings, Table, Verdict
+from blockbasis.experiments.tables import crossed
 from blockbasis.experiments.timing import column, draw_growth, exponent, product_seconds, shortest
 
 _BANDWIDTH, _TOL = 0.5, 1e-3
@@ -130,6 +131,22 @@ def _both(growth: dict[str, float]) -> str:
     return f"{growth['application']:.2f} for a product and {growth['total']:.2f} in all"
 
 
+def _tabulate(result: Result) -> list[Table]:
+    return [
+        crossed(
+            result,
+            f"d = {d}, seconds of {label}",
+            down="method",
+            across="points",
+            value=what,
+            names=_METHODS,
+            d=d,
+        )
+        for d in result.distinct("d")
+        for what, label in (("application", "a product"), ("total", "factorization and product"))
+    ]
+
+
 EXPERIMENT = Experiment(
     "gauss-transform",
     "Improved fast Gauss transform against BBF",
@@ -141,4 +158,5 @@ EXPERIMENT = Experiment(
     _draw,
     _judge,
     timed=True,
+    tabulate=_tabulate,
 )

@@ -11,7 +11,8 @@ import blockbasis as bb
 from blockbasis import plotting
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.experiments import points
-from blockbasis.experiments.base import Experiment, Result, Row, Settings, Verdict
+from blockbasis.experiments.base import Experiment, Result, Row, Settings, Table, Verdict
+from blockbasis.experiments.tables import crossed
 from blockbasis.experiments.timing import column, draw_growth, draw_linear, exponent, timed
 from blockbasis.partition import Partition, kmeans
 
@@ -84,6 +85,20 @@ def _judge(result: Result) -> Verdict:
     )
 
 
+def _tabulate(result: Result) -> list[Table]:
+    return [
+        crossed(
+            result,
+            f"{points.TITLES[name]}, seconds to factorize",
+            down="algorithm",
+            across="points",
+            value="seconds",
+            data=name,
+        )
+        for name in result.distinct("data")
+    ]
+
+
 EXPERIMENT = Experiment(
     "linear-time",
     "Time of a factorization against the number of points",
@@ -95,4 +110,5 @@ EXPERIMENT = Experiment(
     _draw,
     _judge,
     timed=True,
+    tabulate=_tabulate,
 )

@@ -9,8 +9,9 @@ import numpy as np
 
 from blockbasis import plotting
 from blockbasis.experiments import points
-from blockbasis.experiments.base import Experiment, Result, Row, Settings, Verdict
+from blockbasis.experiments.base import Experiment, Result, Row, Settings, Table, Verdict
 from blockbasis.experiments.spectra import decay, draw_decay, numerical_rank, singular_values
+from blockbasis.experiments.tables import crossed
 
 _TOLERANCES = (1e-4, 1e-3, 1e-2)
 _LARGEST = 4.0
@@ -69,6 +70,13 @@ def _listed(ranks: dict[float, int]) -> str:
     return ", ".join(str(rank) for rank in ranks.values())
 
 
+def _tabulate(result: Result) -> list[Table]:
+    return [
+        crossed(result, f"{points.TITLES[name]}, numerical rank", down="h", across="tol", value="rank", data=name)
+        for name in _CODINGS
+    ]
+
+
 EXPERIMENT = Experiment(
     "rank-vs-bandwidth",
     "Numerical rank against the bandwidth",
@@ -79,4 +87,5 @@ EXPERIMENT = Experiment(
     _measure,
     _draw,
     _judge,
+    tabulate=_tabulate,
 )

@@ -17,8 +17,9 @@ from blockbasis._typing import FloatArray
 from blockbasis.baselines import approximate
 from blockbasis.exceptions import PerformanceWarning
 from blockbasis.experiments import points
-from blockbasis.experiments.base import Experiment, Result, Row, Settings, Verdict
+from blockbasis.experiments.base import Experiment, Result, Row, Settings, Table, Verdict
 from blockbasis.experiments.curves import LABELS, METHODS, OURS
+from blockbasis.experiments.tables import crossed
 
 #: The paper's bandwidths of the Laplacian kernel and ridges.
 _DATA = {
@@ -37,7 +38,7 @@ _ITERATIONS = 2000
 
 
 def _parts(quick: bool) -> list[Settings]:
-    n, budgets, runs = (800, [20, 60], 1) if quick else (None, [20, 50, 100, 200, 400], 5)
+    n, budgets, runs = (800, [20, 60], 1) if quick else (None, [20, 50, 100, 200, 500], 5)
     return [
         {"data": name, "method": method, "h": h, "ridge": ridge, "n": n, "budgets": budgets, "runs": runs}
         for name, (h, ridge) in _DATA.items()
@@ -154,6 +155,14 @@ def _judge(result: Result) -> Verdict:
     )
 
 
+def _tabulate(result: Result) -> list[Table]:
+    tables = []
+    for name in result.distinct("data"):
+        caption = f"{points.TITLES[name]}, test RMSE; exact: {_mean(result, data=name, method=_EXACT):.3g}"
+        tables.append(crossed(result, caption, down="method", across="floats", value="rmse", names=_NAMES, data=name))
+    return tables
+
+
 EXPERIMENT = Experiment(
     "regression",
     "Kernel ridge regression against memory",
@@ -163,4 +172,5 @@ EXPERIMENT = Experiment(
     _measure,
     _draw,
     _judge,
+    tabulate=_tabulate,
 )

@@ -13,7 +13,7 @@ from blockbasis import plotting
 from blockbasis._parallel import single_threaded
 from blockbasis._typing import FloatArray
 from blockbasis.experiments import points
-from blockbasis.experiments.base import Experiment, Result, Row, Settings, Verdict
+from blockbasis.experiments.base import Experiment, Result, Row, Settings, Table, Verdict
 
 #: The paper's table by 1/h^2: stable rank, 100 |M_r| / |M|, scaled r-th leverage score.
 _ABALONE = {
@@ -129,6 +129,22 @@ def _off(row: Row, column: str) -> float:
     return float(abs(row[column] - entry[_COLUMNS.index(column)]))
 
 
+def _tabulate(result: Result) -> list[Table]:
+    header = ("1/h^2", "stable rank", "the paper's", "100 |M_r| / |M|", "the paper's", "l_r", "the paper's")
+    return [
+        Table(points.TITLES[name], header, tuple(_beside_the_paper(row) for row in result.where(data=name)))
+        for name in result.distinct("data")
+    ]
+
+
+def _beside_the_paper(row: Row) -> tuple[str, ...]:
+    cells = [f"{row['inverse_square']:g}"]
+    for column, theirs in zip(_COLUMNS, _TABLES[row["data"]][row["inverse_square"]], strict=True):
+        digits = 0 if column == "stable_rank" else 2
+        cells += [f"{row[column]:.{digits}f}" if column in row else "-", f"{theirs:.{digits}f}"]
+    return tuple(cells)
+
+
 EXPERIMENT = Experiment(
     "statistics",
     "Statistics of Abalone and Pendigits",
@@ -139,4 +155,5 @@ EXPERIMENT = Experiment(
     _measure,
     _draw,
     _judge,
+    tabulate=_tabulate,
 )
