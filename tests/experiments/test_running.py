@@ -6,8 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from blockbasis._parallel import check_n_jobs
 from blockbasis.datasets import DatasetError
-from blockbasis.experiments import Experiment, Table, Verdict, read, run, running, write_index
+from blockbasis.experiments import Experiment, Part, Result, Table, Verdict, read, run, running, write_index
 from blockbasis.plotting import panels
 from blockbasis.progress import reporting
 
@@ -55,12 +56,20 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
     assert result.rows == run(Bench().experiment).rows
 
 
-def test_other_settings_and_other_seeds_are_run(tmp_path):
+def test_other_settings_and_other_seeds_are_run_and_kept_beside(tmp_path):
     bench = Bench()
-    run(bench.experiment, folder=tmp_path)
+    first = run(bench.experiment, folder=tmp_path)
     other = run(bench.experiment, folder=tmp_path, seed=1)
     assert bench.measured == [1, 2, 3, 1, 2, 3]
-    assert other.rows != run(bench.experiment, folder=tmp_path, seed=0).rows
+    assert other.rows != first.rows
+    assert run(bench.experiment, folder=tmp_path, seed=0).rows == first.rows
+    assert len(bench.measured) == 6
+
+
+def test_time_counts_once_where_parts_ran_side_by_side():
+    intervals = ((0, 10), (2, 3), (5, 12), (20, 21))
+    parts = tuple(Part({}, float(end), float(end - start), ()) for start, end in intervals)
+    assert Result(Bench().experiment, parts).seconds == 13
 
 
 def test_random_numbers_do_not_depend_on_the_other_parts():
@@ -82,6 +91,14 @@ def test_processes_leave_out_missing_data_sets(tmp_path):
     assert (result.missing, [row["n"] for row in result.rows]) == (("d2",), [1, 3])
 
 
+def test_processes_have_one_thread_each():
+    def measure(settings, rng):
+        return [{"threads": check_n_jobs(None, caller="test")}]
+
+    experiment = replace(Bench(sizes=(1, 2)).experiment, measure=measure)
+    assert {row["threads"] for row in run(experiment, n_processes=2).rows} == {1}
+
+
 def test_what_measures_time_runs_alone():
     bench = Bench()
     run(replace(bench.experiment, timed=True), n_processes=2)
@@ -90,7 +107,7 @@ def test_what_measures_time_runs_alone():
 
 @pytest.mark.parametrize(("free", "expected"), [(None, 4), (2**30, 1), (11 * 2**30, 2), (2**40, 4)])
 def test_as_many_processes_as_cores_and_memory_allow(monkeypatch, free, expected):
-    monkeypatch.setattr(running.os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(running, "cpu_count", lambda: 4)
     monkeypatch.setattr(running, "available_memory", lambda: free)
     assert running.processes() == expected
 

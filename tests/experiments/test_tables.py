@@ -12,8 +12,8 @@ def test_means_over_runs_by_two_columns():
         {"note": "no error"},
     ]
     parts = (
-        Part({"method": "svd"}, 1.0, tuple(rows)),
-        Part({"method": "meka"}, 1.0, ({"floats": 50, "error": None},)),
+        Part({"method": "svd"}, 0.0, 1.0, tuple(rows)),
+        Part({"method": "meka"}, 0.0, 1.0, ({"floats": 50, "error": None},)),
     )
     result = Result(EXPERIMENTS["error-vs-memory"], parts)
     found = crossed(result, "Errors", down="method", across="floats", value="error", names={"svd": "SVD", "meka": "M"})

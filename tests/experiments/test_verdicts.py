@@ -10,10 +10,10 @@ from blockbasis.experiments.curves import METHODS
 
 
 def verdict(name, parts):
-    return Result(EXPERIMENTS[name], tuple(Part(settings, 1.0, tuple(rows)) for settings, rows in parts)).verdict()
+    return Result(EXPERIMENTS[name], tuple(Part(settings, 0.0, 1.0, tuple(rows)) for settings, rows in parts)).verdict()
 
 
-def ranks(at_four=(65, 27, 10), as_in_the_file=(63, 24, 9), smaller=(4177, 4177, 4177)):
+def ranks(at_four=(66, 28, 11), as_in_the_file=(64, 25, 10), smaller=(4177, 4177, 4177)):
     cases = (
         (points.ALPHABETICAL, 0.25, smaller),
         (points.ALPHABETICAL, 4.0, at_four),
@@ -31,9 +31,9 @@ def ranks(at_four=(65, 27, 10), as_in_the_file=(63, 24, 9), smaller=(4177, 4177,
 
 def test_ranks_must_fall_to_those_known():
     assert verdict("rank-vs-bandwidth", ranks()).holds
-    assert not verdict("rank-vs-bandwidth", ranks(at_four=(66, 28, 11))).holds
-    assert not verdict("rank-vs-bandwidth", ranks(as_in_the_file=(63, 24, 10))).holds
-    assert not verdict("rank-vs-bandwidth", ranks(smaller=(60, 27, 10))).holds
+    assert not verdict("rank-vs-bandwidth", ranks(at_four=(65, 28, 11))).holds
+    assert not verdict("rank-vs-bandwidth", ranks(as_in_the_file=(64, 25, 11))).holds
+    assert not verdict("rank-vs-bandwidth", ranks(smaller=(60, 28, 11))).holds
 
 
 def memory(ours=0.1, svd=0.2, meka=(0.2, 0.9), ours_spread=0.0, paper=0.15):
@@ -100,7 +100,7 @@ def transform(series_power=2.0, blocks_power=1.0, fixed_power=1.0, off=0.5):
     parts = []
     for d, series in ((5, 1.0), (40, series_power)):
         for method, power in (("ifgt", series), ("bbf", blocks_power), ("bbf-fixed", fixed_power)):
-            facts = {"direct": d == 40, "error_over_bound": off, "stored": 50}
+            facts = {"direct": d == 40, "largest_error": off * 1e-3, "stored": 50}
             rows = [{"points": n, "application": n**power, "total": n**power, **facts} for n in (1000, 2000)]
             parts.append(({"d": d, "method": method}, rows))
     return parts
@@ -110,7 +110,7 @@ def test_the_transform_must_keep_its_bound_and_fall_back_to_quadratic():
     assert verdict("gauss-transform", transform()).holds
     assert not verdict("gauss-transform", transform(off=1.5)).holds
     assert not verdict("gauss-transform", transform(series_power=1.0)).holds
-    assert "1.40" in verdict("gauss-transform", transform(blocks_power=1.4)).sentence  # a stricter error: said only
+    assert not verdict("gauss-transform", transform(blocks_power=1.4)).holds
     assert not verdict("gauss-transform", transform(fixed_power=1.4)).holds
 
 
@@ -176,7 +176,7 @@ def test_nothing_measured_is_no_success():
 
 
 def test_a_claim_of_which_a_part_is_missing_holds_where_measured():
-    parts = tuple(Part(settings, 1.0, tuple(rows)) for settings, rows in memory())
+    parts = tuple(Part(settings, 0.0, 1.0, tuple(rows)) for settings, rows in memory())
     verdict = Result(EXPERIMENTS["error-vs-memory"], parts, ("emg",)).verdict()
     assert verdict.holds
     assert f"{verdict}".startswith("Holds where measured.")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -129,11 +130,21 @@ class Part:
     Parameters
     ----------
     settings : dict
+    finished : float
+        When, in seconds since 1970.
     seconds : float
+        That it took.
     rows : tuple of dict
+
+    Examples
+    --------
+    >>> from blockbasis.experiments import Part
+    >>> Part({"h": 1.0}, finished=100.0, seconds=2.0, rows=({"rank": 12},)).rows[0]["rank"]
+    12
     """
 
     settings: Settings
+    finished: float
     seconds: float
     rows: tuple[Row, ...]
 
@@ -170,7 +181,12 @@ class Result:
 
     @property
     def seconds(self) -> float:
-        return sum(part.seconds for part in self.parts)
+        """Time during which some part was measured: parts may run side by side, and on different days."""
+        total, end = 0.0, -math.inf
+        for start, finished in sorted((part.finished - part.seconds, part.finished) for part in self.parts):
+            total += max(finished - max(start, end), 0.0)
+            end = max(end, finished)
+        return total
 
     def where(self, **values: Any) -> list[Row]:
         """Rows that have these values."""
@@ -199,6 +215,10 @@ class Result:
     def save(self, folder: Path) -> None:
         """Write ``NAME.json``, from which the result can be read, and ``NAME.csv``."""
         write_json(folder / f"{self.experiment.name}.json", self.parts, self.missing)
+        self.save_csv(folder)
+
+    def save_csv(self, folder: Path) -> None:
+        """Write ``NAME.csv``."""
         with replacing(folder / f"{self.experiment.name}.csv") as stream:
             stream.write(_csv(self.rows).encode())
 
@@ -214,8 +234,7 @@ def _csv(rows: Sequence[Row]) -> str:
 
 def write_json(path: Path, parts: Iterable[Part], missing: Sequence[str] = ()) -> None:
     """Finished parts and data sets that were looked for in vain as JSON, whole or not at all."""
-    finished = [{"settings": part.settings, "seconds": part.seconds, "rows": part.rows} for part in parts]
-    contents = {"missing": missing, "parts": finished}
+    contents = {"missing": missing, "parts": [asdict(part) for part in parts]}
     with replacing(path) as stream:
         stream.write(json.dumps(contents, indent=1, default=_plain, allow_nan=False).encode())
 
@@ -224,7 +243,7 @@ def read_json(path: Path) -> tuple[list[Part], tuple[str, ...]]:
     """What `write_json` wrote; nothing where there is no file, or one of something else."""
     try:
         contents = json.loads(path.read_bytes())
-        parts = [Part(each["settings"], float(each["seconds"]), tuple(each["rows"])) for each in contents["parts"]]
+        parts = [Part(**{**each, "rows": tuple(each["rows"])}) for each in contents["parts"]]
         return parts, tuple(contents["missing"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return [], ()

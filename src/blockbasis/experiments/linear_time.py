@@ -35,10 +35,11 @@ def _parts(quick: bool) -> list[Settings]:
 
 def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
     X, _ = points.load(settings["data"], settings["n"])
-    groups = kmeans(X, _CLUSTERS, rng)
+    shared = np.random.default_rng(0)  # both algorithms have the same groups and points
+    groups = kmeans(X, _CLUSTERS, shared)
     rows: list[Row] = []
     for share in np.geomspace(1 / 2 ** (_SIZES - 1), 1, _SIZES):
-        chosen = _some_of_each(groups, float(share), rng)
+        chosen = _some_of_each(groups, float(share), shared)
         choices = {"partition": groups.labels[chosen], "rank": settings["rank"], "algorithm": settings["algorithm"]}
         seconds = _factorization_seconds(X[chosen], choices, rng)
         rows.append({"points": len(chosen), "seconds": seconds})

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, cpu_count, delayed
 
 from blockbasis._machine import available_memory
 from blockbasis.datasets import DatasetError
@@ -84,8 +84,10 @@ def run(
             missing.append(settings["data"])
         count()
     result = Result(experiment, tuple(known[key] for key in wanted if key in known), tuple(missing))
-    if folder is not None and result.parts:
-        result.save(folder)
+    if folder is not None:
+        _keep(path, known, missing)  # all parts that were there, of other settings too
+        if result.parts:
+            result.save_csv(folder)
     return result
 
 
@@ -131,15 +133,15 @@ def _finished(path: Path | None) -> tuple[dict[str, Part], tuple[str, ...]]:
     return {_key(part.settings): part for part in parts}, missing
 
 
-def _keep(path: Path | None, parts: dict[str, Part]) -> None:
+def _keep(path: Path | None, parts: dict[str, Part], missing: Sequence[str] = ()) -> None:
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, parts.values())
+        write_json(path, parts.values(), missing)
 
 
 def processes() -> int:
     """Parts that this machine can measure at a time: one for each core, as far as its memory goes."""
-    cores, free = os.cpu_count() or 1, available_memory()
+    cores, free = int(cpu_count()), available_memory()
     return cores if free is None else max(1, min(cores, free // _PART_BYTES))
 
 
@@ -149,9 +151,14 @@ def _attempts(
     """Settings and what came of them, as they are finished."""
     if n_processes == 1:
         return (_attempt(experiment, settings) for settings in left)
-    # Settings are taken up when a process is free, not before: by then a data set may be known to be missing.
+    # Settings are taken up when a process is free: a data set that is missing is soon known to be.
     parallel = Parallel(n_jobs=n_processes, return_as="generator_unordered", pre_dispatch="n_jobs", batch_size=1)
-    return iter(parallel(delayed(_attempt)(experiment, settings) for settings in left))
+    return iter(parallel(delayed(_attempt_in_process)(experiment, settings) for settings in left))
+
+
+def _attempt_in_process(experiment: Experiment, settings: Settings) -> tuple[Settings, Part | DatasetError]:
+    os.environ["LOKY_MAX_CPU_COUNT"] = "1"  # the other cores have processes of their own
+    return _attempt(experiment, settings)
 
 
 def _attempt(experiment: Experiment, settings: Settings) -> tuple[Settings, Part | DatasetError]:
@@ -166,4 +173,4 @@ def _measured(experiment: Experiment, settings: Settings) -> Part:
     rng = np.random.default_rng(np.frombuffer(key, dtype=np.uint32))
     start = time.perf_counter()
     rows = experiment.measure(settings, rng)
-    return Part(settings, time.perf_counter() - start, tuple(rows))
+    return Part(settings, time.time(), time.perf_counter() - start, tuple(rows))
