@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -78,6 +82,79 @@ def test_reproduce_without_matplotlib_says_so_before_it_starts(call, tmp_path, m
     assert not (tmp_path / "out").exists()
 
 
+def test_missing_data_is_said_in_one_line_and_listed(call, tmp_path, monkeypatch):
+    def absent(settings, rng):
+        raise DatasetError("abalone is far away.")
+
+    experiment = replace(EXPERIMENTS["block-errors"], measure=absent)
+    monkeypatch.setitem(EXPERIMENTS, "block-errors", experiment)
+    code, text = call("reproduce", "block-errors", "--out", tmp_path)
+    assert code == 0, text
+    assert "Warning: block-errors goes without abalone: abalone is far away." in text
+    assert "cli.py" not in text
+    page = (tmp_path / "index.html").read_text()
+    assert "0 of 1 claims hold" in page
+    assert "not measured" in page
+    assert "<img" not in page
+
+
+def test_an_ended_process_is_no_traceback(call, tmp_path, monkeypatch):
+    def ended(settings, rng):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    parts = [{"n": n} for n in range(2)]
+    experiment = replace(EXPERIMENTS["curvature"], measure=ended, parts=lambda quick: parts)
+    monkeypatch.setitem(EXPERIMENTS, "curvature", experiment)
+    monkeypatch.setattr(cli, "processes", lambda: 2)
+    code, text = call("reproduce", "curvature", "--out", tmp_path)
+    assert code == 1
+    assert "for want of memory most likely" in text
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ending_leaves_no_process_behind(tmp_path, number):
+    script = f"""
+import os, signal, time
+from dataclasses import replace
+from blockbasis import cli
+from blockbasis.experiments import EXPERIMENTS
+
+def wait(settings, rng):
+    open(os.path.join({str(tmp_path)!r}, str(os.getpid())), "w").close()
+    time.sleep(300)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell has it ignored
+EXPERIMENTS["curvature"] = replace(EXPERIMENTS["curvature"], measure=wait, parts=lambda quick: [{{"n": 1}}, {{"n": 2}}])
+cli.processes = lambda: 2
+cli.app(["reproduce", "curvature", "--out", {str(tmp_path / "out")!r}])
+"""
+    main = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        workers = _wait_for(lambda: [int(path.name) for path in tmp_path.iterdir() if path.name.isdigit()], 2)
+        main.send_signal(number)
+        assert main.wait(60) == 128 + number
+        _wait_for(lambda: [pid for pid in workers if not _runs(pid)], 2)
+    finally:
+        main.kill()
+
+
+def _wait_for(look, count):
+    """What is seen, once there is so much of it."""
+    for _ in range(600):
+        if len(found := look()) == count:
+            return found
+        time.sleep(0.1)
+    raise AssertionError(f"Still {look()}.")
+
+
+def _runs(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 # --- compare ---------------------------------------------------------------------------------------------------------
 
 
@@ -92,6 +169,14 @@ def test_compare_prints_a_table_and_writes_pictures(call, csv, tmp_path):
     assert "10 floats" in text
     assert "20 floats" in text
     assert {path.name for path in out.iterdir()} == {f"comparison.{kind}" for kind in ("json", "csv", "svg", "png")}
+
+
+def test_compare_takes_the_number_of_a_column(call, tmp_path):
+    path = tmp_path / "points.npy"
+    np.save(path, np.random.default_rng(0).normal(size=(60, 4)))
+    code, text = call("compare", path, "-b", 1, "--memory", 5, "--method", "svd", "--target", -1)
+    assert code == 0, text
+    assert "60 points, 3 columns" in text
 
 
 def test_compare_takes_a_random_part_of_many_points(call, csv):

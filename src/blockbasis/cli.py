@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import difflib
+import signal
+import sys
+import warnings
 from collections.abc import Iterable, Iterator
+from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
 from blockbasis import datasets, kernels, plotting
@@ -56,8 +68,35 @@ def _errors_said() -> Iterator[None]:
     """What a user can mend as one line, without a traceback."""
     try:
         yield
+    except BrokenExecutor:
+        _fail(
+            "A process was ended from outside, for want of memory most likely. Run it again: what is finished is kept."
+        )
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
         _fail(error)
+
+
+@contextmanager
+def _warnings_said() -> Iterator[None]:
+    """Warnings as one line each, without the place in the code."""
+
+    def say(message: Warning | str, *_: Any, **__: Any) -> None:
+        _err.print(f"[yellow]Warning:[/] {escape(str(message))}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", UserWarning)
+        warnings.showwarning = say
+        yield
+
+
+@contextmanager
+def _ended_cleanly() -> Iterator[None]:
+    """A request to end becomes an exception, so that no process of the work is left behind."""
+    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _check_name(name: str, known: Iterable[str], what: str) -> None:
@@ -72,7 +111,13 @@ def _check_name(name: str, known: Iterable[str], what: str) -> None:
 @contextmanager
 def _bars() -> Iterator[None]:
     """A bar for each stage of the work inside; it goes when the stage is done."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=_err, transient=True) as progress:
         tasks: dict[str, TaskID] = {}
 
@@ -108,7 +153,7 @@ def reproduce(
     _check_name(name, [_ALL, *EXPERIMENTS], "figure or table")
     folder = out or Path("reproduction-quick" if quick else "reproduction")
     chosen = list(EXPERIMENTS.values()) if name == _ALL else [EXPERIMENTS[name]]
-    with _errors_said():
+    with _errors_said(), _warnings_said(), _ended_cleanly():
         plotting.panels(1)  # a missing extra is better known before hours of work than after
         folder.mkdir(parents=True, exist_ok=True)
         if page is not None:
@@ -151,7 +196,7 @@ def compare(
     kernel: Annotated[KernelName, typer.Option(help="Kernel.")] = KernelName.gaussian,
     memory: Annotated[list[int] | None, typer.Option(help="Floats per point; may be given several times.")] = None,
     method: Annotated[list[str] | None, typer.Option(help="Method; may be given several times. Default: all.")] = None,
-    target: Annotated[str | None, typer.Option(help="Column that is not a coordinate, by name.")] = None,
+    target: Annotated[str | None, typer.Option(help="Column that is not a coordinate, by name or number.")] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Columns as they are, not to standard deviation 1.")] = False,
     points: Annotated[int, typer.Option(help="Most points to use; more are drawn at random.", min=2)] = 5000,
     runs: Annotated[int, typer.Option(help="Runs of each method.", min=1)] = 3,
@@ -182,10 +227,18 @@ def compare(
 
 
 def _points(file: Path, target: str | None, raw: bool, most: int, seed: int) -> FloatArray:
-    X = datasets.load_file(file, target=target).X
+    X = datasets.load_file(file, target=_column(target)).X
     if len(X) > most:
         X = X[np.sort(np.random.default_rng(seed).choice(len(X), most, replace=False))]
     return X if raw else datasets.standardized(X)
+
+
+def _column(target: str | None) -> str | int | None:
+    """A column's number where the text is one, from the end where negative; else its name."""
+    try:
+        return None if target is None else int(target)
+    except ValueError:
+        return target
 
 
 def _errors_table(result: Result) -> Table:
@@ -216,7 +269,7 @@ def data(name: Annotated[str, typer.Argument(help="A data set to fetch; without 
         if not name:
             _list_data()
             return
-        _check_name(name, RECIPES, "data set")
+        _check_name(name, datasets.NAMES, "data set")
         found = datasets.load(name, standardize=False)
         _out.print(f"{found}\n{escape(found.description)}\n{escape(found.source)}", highlight=False)
         _out.print(f"At {datasets.find(name)}", highlight=False)

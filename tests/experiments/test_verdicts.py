@@ -76,10 +76,10 @@ def test_the_gap_to_low_rank_must_be_there_and_widen():
 def test_statistics_are_compared_with_the_table():
     def parts(stable_rank=2, held=99.99, leverage=4.34):
         return [
-            ({"data": "abalone", "inverse_square": 0.25}, [{"stable_rank": stable_rank}]),
+            ({"data": "abalone", "inverse_square": 0.25}, [{"stable_rank": 9}]),
             (
                 {"data": points.ALPHABETICAL, "inverse_square": 0.25},
-                [{"stable_rank": 9, "held": held, "leverage": leverage}],
+                [{"stable_rank": stable_rank, "held": held, "leverage": leverage}],
             ),
         ]
 
@@ -221,3 +221,76 @@ def test_much_lower_is_at_least_half():
 
     assert verdict("two-bandwidths", parts(100, 200)).holds
     assert not verdict("two-bandwidths", parts(150, 200)).holds
+
+
+def test_blocks_must_be_better_at_the_same_memory():
+    def parts(blocks, low_rank, stored=10.0):
+        return [
+            (
+                {"data": name, "sampling": how, "clusters": k},
+                [{"rank": r, "run": 0, "stored": at * r, "error": error / r} for r in (1, 2)],
+            )
+            for name in ("abalone", "pendigits")
+            for how in ("randomized", "uniform", "leverage", "exact")
+            for k, error, at in ((10, blocks, stored), (1, low_rank, 10.0))
+        ]
+
+    assert verdict("structure", parts(0.1, 0.3)).holds
+    assert not verdict("structure", parts(0.3, 0.1)).holds
+    assert not verdict("structure", parts(0.1, 0.3, stored=1000.0)).holds  # no memory that both have
+
+
+def test_clusters_must_be_narrow_and_of_low_rank():
+    def parts(radius, rank):
+        whole = {"cluster": 0, "radius": 8.0, "size": 100, "rank": 90}
+        return [({"n": 100}, [whole, {"cluster": 1, "radius": radius, "size": 9, "rank": rank, "rank_of_any_rows": 8}])]
+
+    assert verdict("pendigits-clusters", parts(5.0, 4)).holds
+    assert not verdict("pendigits-clusters", parts(9.0, 4)).holds
+    assert not verdict("pendigits-clusters", parts(5.0, 8)).holds
+
+
+def test_exponents_must_be_within_the_complexity_table():
+    def parts(power):
+        return [
+            (
+                {"varied": name, "algorithm": algorithm},
+                [{"value": v, "factorization": v**power, "application": float(v)} for v in (10, 20, 40)],
+            )
+            for algorithm in ("default", "paper")
+            for name in ("points", "clusters", "rank")
+        ]
+
+    assert verdict("complexity", parts(1.0)).holds
+    assert not verdict("complexity", parts(1.2)).holds
+
+
+def test_classes_must_differ_widely():
+    def parts(size, radius):
+        rows = [
+            {"class": 0, "size": 1500, "squared_radius": 1.0},
+            {"class": 1, "size": size, "squared_radius": radius},
+        ]
+        return [({"data": "emg"}, rows)]
+
+    assert verdict("class-table", parts(1500, 0.1)).holds
+    assert verdict("class-table", parts(300, 1.0)).holds
+    assert not verdict("class-table", parts(1000, 0.5)).holds
+
+
+@pytest.mark.parametrize(("peak", "holds"), [(0.5, True), (2.0, False)])
+def test_the_smallest_class_must_peak_below_the_bandwidth_of_cross_validation(peak, holds):
+    rows = [
+        {"class": c, "h": h, "f1": 1.0 if h == best else 0.5, "cv_accuracy": float(h == 2.0), "size": size}
+        for c, size, best in ((0, 10, peak), (1, 90, 2.0))
+        for h in (0.5, 1.0, 2.0)
+    ]
+    assert verdict("f1-vs-bandwidth", [({"data": "ctg"}, rows)]).holds == holds
+
+
+@pytest.mark.parametrize(("ranks", "holds"), [((9, 3, 1), True), ((3, 9, 1), False)])
+def test_ranks_in_ten_dimensions_must_fall(ranks, holds):
+    rows = [{"h": h, "tol": tol, "rank": rank} for tol in (1e-4, 1e-3, 1e-2) for h, rank in enumerate(ranks)]
+    last = {1: 2.0, 2: 1.0}
+    rows += [{"h": h, "class": c, "f1": float(h <= last[c])} for c in (1, 2) for h in (0.5, 1.0, 2.0, 8.0)]
+    assert verdict("ten-dimensions", [({"n": 100}, rows)]).holds == holds

@@ -106,10 +106,11 @@ def bbf_paper(
     n_clusters: int | None = None,
     rng: Seed = None,
 ) -> Compressed:
-    """Block basis factorization by the paper's Algorithms 1 to 5, with its settings.
+    """Block basis factorization by the paper's Algorithms 1 to 5.
 
     The paper turns a tolerance into ranks, by the singular values of the diagonal blocks, and has no rule for a budget.
-    With ``memory`` the ranks are those of the smallest tolerance whose ranks fit.
+    With ``memory`` the ranks are those of the smallest tolerance whose ranks fit. Its rule for the number of clusters,
+    `blockbasis.selection.select`, needs a tolerance, too; sqrt(n) / 4 clusters are better where it takes one or two.
 
     Parameters
     ----------

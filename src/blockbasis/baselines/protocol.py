@@ -28,6 +28,15 @@ class Approximation(Product):
     ----------
     name : str
         The method, as `approximate` calls it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import blockbasis as bb
+    >>> from blockbasis.baselines import Approximation, approximate
+    >>> A = approximate(np.linspace(0, 1, 50)[:, None], bb.Gaussian(1.0), "svd", rank=3)
+    >>> isinstance(A, Approximation), A.stored
+    (True, 150)
     """
 
     name: str

@@ -25,6 +25,13 @@ class Dataset:
         Size, columns, how they are coded, what y is.
     source : str
         Where the data come from, and their licence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from blockbasis.datasets import Dataset
+    >>> Dataset(np.zeros((3, 2)), None, "zeros", "Three points of two zeros.", "numpy")
+    Dataset(zeros: 3 x 2)
     """
 
     X: FloatArray

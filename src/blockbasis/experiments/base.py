@@ -67,6 +67,12 @@ class Table:
     caption : str
     header : tuple of str
     rows : tuple of tuple of str
+
+    Examples
+    --------
+    >>> from blockbasis.experiments import Table
+    >>> Table("Abalone", ("h", "rank"), (("1", "28"),)).rows[0]
+    ('1', '28')
     """
 
     caption: str

@@ -20,6 +20,8 @@ from blockbasis.sampling import randomized_sampling
 #: The paper's relative errors in the order below; it does not give bandwidth, clusters and rank.
 _PAPER = {"rows, SVD": 1.4e-3, "diagonal, SVD": 6.3e-3, "rows, randomized": 1.5e-2, "diagonal, randomized": 4.0e-2}
 _BANDWIDTH, _CLUSTERS, _RANK = 2.0, 10, 20
+#: What counts as a much larger error.
+_MUCH = 1.5
 #: Decades of error that the colours cover; a cluster of no more points than the rank has none.
 _DECADES = 4
 
@@ -95,13 +97,17 @@ def _total(result: Result, name: str) -> float:
 def _judge(result: Result) -> Verdict:
     totals = {name: _total(result, name) for name in result.distinct("basis")}
     diagonal = {name: sum(r["error"] ** 2 for r in result.where(basis=name) if r["i"] == r["j"]) for name in totals}
-    better = all(totals[f"rows, {how}"] < totals[f"diagonal, {how}"] for how in ("SVD", "randomized"))
-    own = diagonal["diagonal, SVD"] < diagonal["rows, SVD"]
+    factors = {how: totals[f"diagonal, {how}"] / totals[f"rows, {how}"] for how in ("SVD", "randomized")}
+    own = {how: diagonal[f"diagonal, {how}"] < diagonal[f"rows, {how}"] for how in factors}
     return Verdict(
-        better and own,
+        min(factors.values()) >= _MUCH and all(own.values()),
         "Relative errors "
         + ", ".join(f"{total:.1e} ({name}; the paper {_PAPER[name]:.1e})" for name, total in totals.items())
-        + f"; bases of the diagonal blocks are {'better' if own else 'no better'} on the diagonal blocks themselves.",
+        + ": with bases of the diagonal blocks "
+        + " and ".join(f"{factor:.2g} times as large ({how})" for how, factor in factors.items())
+        + ". On the diagonal blocks themselves those bases are "
+        + " and ".join(f"{'better' if own[how] else 'no better'} ({how})" for how in own)
+        + ".",
     )
 
 

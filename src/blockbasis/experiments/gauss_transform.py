@@ -109,9 +109,9 @@ def _judge(result: Result) -> Verdict:
         sentences.append(
             f"d = {d}: a product by IFGT {_path(result.where(d=d, method='ifgt'))} grows with exponent {series:.2f}; "
             f"its largest error is {worst['ifgt']:.1g} of {_TOL:g} allowed. BBF to a relative error of {_TOL:g}: "
-            f"exponents {_both(growth['bbf'])}, {largest['stored']:.0f} floats per point at {largest['points']} points, largest "
-            f"error {worst['bbf']:.1g}. BBF of {_FIXED['n_clusters']} clusters and rank {_FIXED['rank']}: "
-            f"{_both(growth['bbf-fixed'])}, largest error {worst['bbf-fixed']:.1g}."
+            f"exponents {_both(growth['bbf'])}, {largest['stored']:.0f} floats per point at {largest['points']} "
+            f"points, largest error {worst['bbf']:.1g}. BBF of {_FIXED['n_clusters']} clusters and rank "
+            f"{_FIXED['rank']}: {_both(growth['bbf-fixed'])}, largest error {worst['bbf-fixed']:.1g}."
         )
     return Verdict(holds, " ".join(sentences))
 

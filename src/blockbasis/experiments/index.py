@@ -52,7 +52,7 @@ def write_index(
 def _summary(results: Sequence[Result]) -> str:
     holding = sum(bool(result.verdict().holds) for result in results)
     minutes = sum(result.seconds for result in results) / 60
-    return f"{holding} of {len(results)} claims hold. All parts together took {minutes:.0f} minutes."
+    return f"{holding} of {len(results)} claims hold. The measurements took {minutes:.0f} minutes."
 
 
 def _markdown(results: Sequence[Result], command: str) -> str:
@@ -114,10 +114,13 @@ def _html(results: Sequence[Result], command: str) -> str:
             f'<h2 id="{about.name}">{html.escape(about.title)}</h2>',
             f"<p>The paper, section {about.section}: {html.escape(about.claim)}</p>",
             f"<p><b>{_coloured(verdict)}.</b> {html.escape(verdict.sentence)}</p>",
-            f'<p><img src="{about.name}.svg" alt="{html.escape(about.title)}"></p>',
-            *(_html_table(table) for table in result.tables()),
-            f'<p><a href="{about.name}.csv">numbers</a>, <a href="{about.name}.png">picture as PNG</a></p>',
         ]
+        if result.parts:
+            body += [
+                f'<p><img src="{about.name}.svg" alt="{html.escape(about.title)}"></p>',
+                *(_html_table(table) for table in result.tables()),
+                f'<p><a href="{about.name}.csv">numbers</a>, <a href="{about.name}.png">picture as PNG</a></p>',
+            ]
     head = f'<meta charset="utf-8"><title>Reproduction</title><style>{_STYLE}</style>'
     return f"<!doctype html><html lang='en'><head>{head}</head><body>{''.join(body)}</body></html>\n"
 

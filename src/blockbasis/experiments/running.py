@@ -140,7 +140,18 @@ def _keep(path: Path | None, parts: dict[str, Part], missing: Sequence[str] = ()
 
 
 def processes() -> int:
-    """Parts that this machine can measure at a time: one for each core, as far as its memory goes."""
+    """Parts that this machine can measure at a time: one for each core, as far as its memory goes.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> from blockbasis.experiments.running import processes
+    >>> processes() >= 1
+    True
+    """
     cores, free = int(cpu_count()), available_memory()
     return cores if free is None else max(1, min(cores, free // _PART_BYTES))
 

@@ -78,7 +78,7 @@ def _judge(result: Result) -> Verdict:
             blocks = _curve(result, name, how, _CLUSTERS)
             gains[f"{points.TITLES[name]} {short}"] = _least_gain(blocks, _curve(result, name, how, 1))
             over_svd[f"{points.TITLES[name]} {short}"] = _least_gain(blocks, _curve(result, name, "exact", 1))
-    beaten = [where for where, gain in gains.items() if gain <= 1]
+    beaten = [where for where, gain in gains.items() if not gain > 1]  # nor where no memory is shared
     below = [where for where, gain in over_svd.items() if gain > 1]
     return Verdict(
         not beaten and len(below) > len(over_svd) / 2,
