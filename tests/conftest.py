@@ -161,6 +161,12 @@ def abalone_of_the_tables():
 
 
 @pytest.fixture(scope="session")
+def pendigits():
+    """All of Pendigits; skips where there is none."""
+    return _standardized(_raw("pendigits"))
+
+
+@pytest.fixture(scope="session")
 def pendigits_of_the_tables():
     """The 7,494 training points of Pendigits, which the paper's table of statistics shows."""
     return _standardized(_raw("pendigits")[:7494])
