@@ -46,7 +46,8 @@ def ifgt(X: Any, kernel: Any, *, tol: float = 1e-3, rng: Seed = None) -> GaussTr
     kernel is below ``tol``. The degree follows from a bound of the error at the cluster's radius, the number of
     clusters from the least work, counted in multiplications. Where no number of clusters needs less work than the
     entries of the matrix (small bandwidths, many dimensions: the terms are binomially many in d), products are
-    evaluated directly, in quadratic time.
+    evaluated directly, in quadratic time. Work is counted, not timed: with NumPy a term of the series takes several
+    times as long as what it is weighed against, so that near the balance the entries of the matrix would be faster.
 
     Nothing but the points is kept between products: there is no rank or memory to choose.
 

@@ -35,7 +35,8 @@ def compare(
     X : array-like of shape (n, d)
     kernel : Kernel or callable
     methods : sequence of str
-        As `blockbasis.baselines.approximate` names them; all that work to a budget by default.
+        As `blockbasis.baselines.approximate` names them; all that work to a budget by default. "meka" and "clra" have
+        as many clusters as "bbf-paper": sqrt(n) / 4.
     budgets : sequence of int, default=(10, 20, 50, 100)
         Floats per point, at least 3.
     runs : int, default=3
