@@ -6,6 +6,7 @@ paper's convention: the distance is divided by ``bandwidth`` and by nothing else
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -72,7 +73,20 @@ class RadialKernel(Kernel):
         """F at each squared distance; the array is overwritten and returned."""
 
     def block(self, X: FloatArray, Y: FloatArray) -> FloatArray:
-        return self.profile(squared_distances(X, Y, scale=self.bandwidth, snap=not self._smooth_at_zero))
+        pairs = Pairs.centred(X, Y)
+        if X.dtype == np.float32 and pairs.rounding > _BLURRED * self.bandwidth * self.bandwidth:
+            pairs = Pairs.centred(X.astype(np.float64), Y.astype(np.float64))
+
+        def at(rows: slice, columns: slice) -> FloatArray:
+            squared = pairs.squared_distances(rows, columns, snap=not self._smooth_at_zero)
+            return self.profile(squared.astype(X.dtype, copy=False))
+
+        if len(X) * len(Y) <= _SMALL:
+            return at(slice(None), slice(None))
+        values = np.empty((len(X), len(Y)), dtype=X.dtype)
+        for rows, columns in itertools.product(_tiles(len(X), len(Y)), _tiles(len(Y), len(X))):
+            values[rows, columns] = at(rows, columns)  # distances are in the cache when the profile is taken
+        return values
 
     @property
     def _smooth_at_zero(self) -> bool:
@@ -92,37 +106,63 @@ class RadialKernel(Kernel):
 #: Error that rounding may leave in float32 distances, against the square of their scale: float32 is for tolerances
 #: of 1e-5 and more.
 _BLURRED = 1e-5
+#: Sides of a tile of entries that stays in a core's cache, longer where the other is shorter; and entries up to which
+#: tiles do not pay.
+_TILE_SIDE = 2**8
+_SMALL = 4 * _TILE_SIDE**2
 
 
-def squared_distances(X: FloatArray, Y: FloatArray, *, scale: float = math.inf, snap: bool = False) -> FloatArray:
-    """Squared Euclidean distances between the rows of ``X`` and of ``Y``.
+def _tiles(length: int, other: int) -> list[slice]:
+    """Ranges that cover one side of a block whose other side is given."""
+    step = max(_TILE_SIDE, _TILE_SIDE**2 // max(other, 1))
+    return [slice(start, start + step) for start in range(0, length, step)]
 
-    |x|^2 + |y|^2 - 2xy cancels when the points are far from the origin, so both are centred on the mean of ``X``
-    first: in a factorization that is the centre of a cluster. A cluster wide against ``scale``, the length that
-    matters, still cancels too much in float32 and is worked on in float64. ``snap`` sets to zero what rounding cannot
-    tell from zero, for kernels that take a square root of the result.
+
+@dataclass(frozen=True)
+class Pairs:
+    """Points of two sets, shifted alike, and their squared norms: what squared distances are made of.
+
+    |x|^2 + |y|^2 - 2xy cancels when the points are far from the origin, so both are centred on the mean of the first:
+    in a factorization that is the centre of a cluster. A cluster wide against the length that matters still cancels
+    too much in float32: see `rounding`.
+
+    Parameters
+    ----------
+    rows, columns : ndarray of shapes (n, d) and (m, d)
+    row_norms, column_norms : ndarray of shapes (n,) and (m,)
     """
-    centre = X.mean(axis=0)
-    rows = X - centre
-    norms = np.einsum("ij,ij->i", rows, rows)
-    if X.dtype == np.float32 and _rounding(norms, X.shape[1]) > _BLURRED * scale * scale:
-        return squared_distances(X.astype(np.float64), Y.astype(np.float64), snap=snap).astype(np.float32)
-    columns = Y - centre
-    sums = norms[:, np.newaxis] + np.einsum("ij,ij->i", columns, columns)
-    rows *= -2
-    squared: FloatArray = rows @ columns.T
-    squared += sums
-    if snap:
-        sums *= 4 * (X.shape[1] + 2) * np.finfo(squared.dtype).eps
-        squared[squared <= sums] = 0
-    else:
-        np.maximum(squared, 0, out=squared)
-    return squared
 
+    rows: FloatArray
+    columns: FloatArray
+    row_norms: FloatArray
+    column_norms: FloatArray
 
-def _rounding(norms: FloatArray, n_terms: int) -> float:
-    """Rounding of a squared distance between near points of these squared norms, each a sum of ``n_terms``."""
-    return math.sqrt(n_terms) * float(np.finfo(norms.dtype).eps) * float(norms.max(initial=0.0))
+    @classmethod
+    def centred(cls, X: FloatArray, Y: FloatArray) -> Pairs:
+        centre = X.mean(axis=0)
+        rows, columns = X - centre, Y - centre
+        return cls(rows, columns, *(np.einsum("ij,ij->i", each, each) for each in (rows, columns)))
+
+    @property
+    def rounding(self) -> float:
+        """Of a squared distance between near points, each a sum of d terms."""
+        norm = float(self.row_norms.max(initial=0.0))
+        return math.sqrt(self.rows.shape[1]) * float(np.finfo(self.rows.dtype).eps) * norm
+
+    def squared_distances(self, rows: slice, columns: slice, *, snap: bool) -> FloatArray:
+        """Between some rows and some columns.
+
+        ``snap`` sets to zero what rounding cannot tell from zero, for kernels that take a square root of the result.
+        """
+        sums = self.row_norms[rows, np.newaxis] + self.column_norms[columns]
+        squared: FloatArray = (-2 * self.rows[rows]) @ self.columns[columns].T
+        squared += sums
+        if snap:
+            sums *= 4 * (self.rows.shape[1] + 2) * np.finfo(squared.dtype).eps
+            squared[squared <= sums] = 0
+        else:
+            np.maximum(squared, 0, out=squared)
+        return squared
 
 
 def _decayed(exponents: FloatArray) -> FloatArray:
