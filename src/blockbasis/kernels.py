@@ -73,12 +73,14 @@ class RadialKernel(Kernel):
         """F at each squared distance; the array is overwritten and returned."""
 
     def block(self, X: FloatArray, Y: FloatArray) -> FloatArray:
-        pairs = Pairs.centred(X, Y)
-        if X.dtype == np.float32 and pairs.rounding > _BLURRED * self.bandwidth * self.bandwidth:
-            pairs = Pairs.centred(X.astype(np.float64), Y.astype(np.float64))
+        # |x|^2 + |y|^2 - 2xy cancels when the points are far from the origin, so they are centred on the mean of X: in
+        # a factorization that is the centre of a cluster.
+        centre = X.mean(axis=0)
+        precision = np.float64 if _blurred(X, centre, self.bandwidth) else X.dtype
 
         def at(rows: slice, columns: slice) -> FloatArray:
-            squared = pairs.squared_distances(rows, columns, snap=not self._smooth_at_zero)
+            near, far = X[rows].astype(precision, copy=False), Y[columns].astype(precision, copy=False)
+            squared = squared_distances(near - centre, far - centre, snap=not self._smooth_at_zero)
             return self.profile(squared.astype(X.dtype, copy=False))
 
         if len(X) * len(Y) <= _SMALL:
@@ -118,51 +120,29 @@ def _tiles(length: int, other: int) -> list[slice]:
     return [slice(start, start + step) for start in range(0, length, step)]
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """Points of two sets, shifted alike, and their squared norms: what squared distances are made of.
+def squared_distances(rows: FloatArray, columns: FloatArray, *, snap: bool) -> FloatArray:
+    """Squared Euclidean distances between points near the origin.
 
-    |x|^2 + |y|^2 - 2xy cancels when the points are far from the origin, so both are centred on the mean of the first:
-    in a factorization that is the centre of a cluster. A cluster wide against the length that matters still cancels
-    too much in float32: see `rounding`.
-
-    Parameters
-    ----------
-    rows, columns : ndarray of shapes (n, d) and (m, d)
-    row_norms, column_norms : ndarray of shapes (n,) and (m,)
+    ``snap`` sets to zero what rounding cannot tell from zero, for kernels that take a square root of the result.
     """
+    sums = np.add.outer(*(np.einsum("ij,ij->i", each, each) for each in (rows, columns)))
+    squared: FloatArray = (-2 * rows) @ columns.T
+    squared += sums
+    if snap:
+        sums *= 4 * (rows.shape[1] + 2) * np.finfo(squared.dtype).eps
+        squared[squared <= sums] = 0
+    else:
+        np.maximum(squared, 0, out=squared)
+    return squared
 
-    rows: FloatArray
-    columns: FloatArray
-    row_norms: FloatArray
-    column_norms: FloatArray
 
-    @classmethod
-    def centred(cls, X: FloatArray, Y: FloatArray) -> Pairs:
-        centre = X.mean(axis=0)
-        rows, columns = X - centre, Y - centre
-        return cls(rows, columns, *(np.einsum("ij,ij->i", each, each) for each in (rows, columns)))
-
-    @property
-    def rounding(self) -> float:
-        """Of a squared distance between near points, each a sum of d terms."""
-        norm = float(self.row_norms.max(initial=0.0))
-        return math.sqrt(self.rows.shape[1]) * float(np.finfo(self.rows.dtype).eps) * norm
-
-    def squared_distances(self, rows: slice, columns: slice, *, snap: bool) -> FloatArray:
-        """Between some rows and some columns.
-
-        ``snap`` sets to zero what rounding cannot tell from zero, for kernels that take a square root of the result.
-        """
-        sums = self.row_norms[rows, np.newaxis] + self.column_norms[columns]
-        squared: FloatArray = (-2 * self.rows[rows]) @ self.columns[columns].T
-        squared += sums
-        if snap:
-            sums *= 4 * (self.rows.shape[1] + 2) * np.finfo(squared.dtype).eps
-            squared[squared <= sums] = 0
-        else:
-            np.maximum(squared, 0, out=squared)
-        return squared
+def _blurred(X: FloatArray, centre: FloatArray, scale: float) -> bool:
+    """Whether float32 distances between near points are too coarse against the length that matters."""
+    if X.dtype != np.float32:
+        return False
+    rows = X - centre
+    largest = float(np.einsum("ij,ij->i", rows, rows).max(initial=0.0))
+    return math.sqrt(X.shape[1]) * float(np.finfo(np.float32).eps) * largest > _BLURRED * scale * scale
 
 
 def _decayed(exponents: FloatArray) -> FloatArray:
