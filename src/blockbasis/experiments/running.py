@@ -67,15 +67,18 @@ def run(
     known, _ = _finished(path)
     count = counting(experiment.name, len(wanted))
     missing: list[str] = []
+    at_a_time = 1 if experiment.timed else n_processes
+    # The largest data sets come last: beginning with them, no process is left with a long part at the end.
+    order = list(wanted.items()) if at_a_time == 1 else list(wanted.items())[::-1]
 
     def left() -> Iterator[Settings]:
-        for key, settings in wanted.items():
+        for key, settings in order:
             if key in known or settings.get("data") in missing:
                 count()
             else:
                 yield settings
 
-    for settings, found in _attempts(experiment, left(), 1 if experiment.timed else n_processes):
+    for settings, found in _attempts(experiment, left(), at_a_time):
         if isinstance(found, Part):
             known[_key(settings)] = found
             _keep(path, known)
