@@ -110,7 +110,7 @@ def bbf_paper(
 
     The paper turns a tolerance into ranks, by the singular values of the diagonal blocks, and has no rule for a budget.
     With ``memory`` the ranks are those of the smallest tolerance whose ranks fit. Its rule for the number of clusters,
-    `blockbasis.selection.select`, needs a tolerance, too; sqrt(n) / 4 clusters are better where it takes one or two.
+    `blockbasis.selection.select`, needs a tolerance, too: sqrt(n) / 4 are taken instead.
 
     Parameters
     ----------
