@@ -21,5 +21,12 @@ def test_means_over_runs_by_two_columns():
     assert found == Table("Errors", ("method \\ floats", "20", "50"), expected)
 
 
+def test_counts_have_all_their_digits():
+    values = {1: 4177, 2: 2190.4, 3: 0.01234, 4: 1.31e27}
+    parts = (Part({"h": 4.0}, 0.0, 1.0, tuple({"tol": tol, "rank": value} for tol, value in values.items())),)
+    found = crossed(Result(EXPERIMENTS["rank-vs-bandwidth"], parts), "Ranks", down="h", across="tol", value="rank")
+    assert found.rows == (("4", "4177", "2190", "0.0123", "1.31e+27"),)
+
+
 def test_nothing_measured_has_no_tables():
     assert all(Result(experiment, ()).tables() == [] for experiment in EXPERIMENTS.values())

@@ -35,7 +35,9 @@ def _mean(values: list[float | None]) -> str:
     if not values:
         return "-"
     mean = float(np.mean([math.inf if value is None else value for value in values]))
-    return f"{mean:.3g}" if math.isfinite(mean) else "overflow"
+    if not math.isfinite(mean):
+        return "overflow"
+    return f"{mean:.0f}" if 100 <= mean < 1e6 else f"{mean:.3g}"  # a rank of 4177 is not 4.18e+03
 
 
 def _text(value: Any) -> str:
