@@ -94,8 +94,29 @@ def test_missing_data_is_said_in_one_line_and_listed(call, tmp_path, monkeypatch
     assert "cli.py" not in text
     page = (tmp_path / "index.html").read_text()
     assert "0 of 1 claims hold" in page
+    assert "Not run to the end: rank-vs-bandwidth, class-table" in page
     assert "not measured" in page
     assert "<img" not in page
+
+
+def test_a_failure_is_said_and_the_others_are_run(call, tmp_path, monkeypatch):
+    def fail(settings, rng):
+        raise np.linalg.LinAlgError("no convergence")
+
+    small = [{"clusters": k, "n": 100, "repetitions": 1} for k in (4, 9)]
+    chosen = {
+        "curvature": replace(EXPERIMENTS["curvature"], measure=fail),
+        "alternating": replace(EXPERIMENTS["alternating"], parts=lambda quick: small),
+    }
+    for name in list(EXPERIMENTS):
+        monkeypatch.delitem(EXPERIMENTS, name)
+    for name, experiment in chosen.items():
+        monkeypatch.setitem(EXPERIMENTS, name, experiment)
+    code, text = call("reproduce", "all", "--out", tmp_path)
+    assert code == 1
+    assert "curvature failed: LinAlgError: no convergence" in text
+    assert "Not run to the end: curvature." in (tmp_path / "reproduction.md").read_text()
+    assert (tmp_path / "alternating.svg").exists()
 
 
 def test_an_ended_process_is_no_traceback(call, tmp_path, monkeypatch):
@@ -185,6 +206,7 @@ def test_compare_takes_a_random_part_of_many_points(call, csv):
     )
     assert code == 0, text
     assert "50 points, 3 columns, Laplacian(bandwidth=1.0)" in text
+    assert "50 of the 120 points, drawn at random" in text
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,14 @@ def test_float32_in_float32_out(radial, X, Y):
     np.testing.assert_array_equal(np.diagonal(radial.make(0.7)(X.astype(np.float32))), 1)
 
 
+@pytest.mark.parametrize("d", [1, 5, 50])
+def test_float32_is_for_tolerances_of_1e_5(radial, d):
+    """Near points in a cluster some bandwidths wide, where a root of a squared distance magnifies rounding."""
+    X = (np.random.default_rng(0).uniform(-5, 5, size=(2000, d)) / d**0.5).astype(np.float32)
+    exact = radial.matrix(X.astype(np.float64), X.astype(np.float64), 1.0)
+    assert np.linalg.norm(radial.make(1.0)(X) - exact) < 1e-5 * np.linalg.norm(exact)
+
+
 @pytest.mark.parametrize("d", [2, 50])
 @pytest.mark.parametrize("h", [1e-3, 1e-2, 0.1])
 def test_float32_tells_near_points_apart_among_far_ones(radial, d, h):

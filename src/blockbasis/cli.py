@@ -32,7 +32,7 @@ from blockbasis import datasets, kernels, plotting
 from blockbasis._typing import FloatArray
 from blockbasis.datasets.recipes import RECIPES
 from blockbasis.demo import main as run_demo
-from blockbasis.experiments import EXPERIMENTS, Result, read, run, write_index
+from blockbasis.experiments import EXPERIMENTS, Experiment, Result, read, run, write_index
 from blockbasis.experiments import compare as compare_methods
 from blockbasis.experiments.comparison import BUDGETS
 from blockbasis.experiments.curves import LABELS, METHODS, mean_errors, spread
@@ -158,15 +158,28 @@ def reproduce(
         folder.mkdir(parents=True, exist_ok=True)
         if page is not None:
             page.parent.mkdir(parents=True, exist_ok=True)
-        for experiment in chosen:
-            with _bars():
-                result = run(experiment, quick=quick, folder=folder, n_processes=processes())
-            _report(result, folder)
+        failed = [experiment.name for experiment in chosen if not _run_and_report(experiment, quick, folder)]
         command = f"blockbasis reproduce {_ALL}{' --quick' if quick else ''}"
         known = [read(experiment, folder, quick=quick) for experiment in EXPERIMENTS.values()]
         found = [result for result in known if result is not None]
         paths = write_index(found, folder, command=command, page=page)
     _out.print(f"\nAll results so far: {paths[0]}, {paths[1]}", highlight=False)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _run_and_report(experiment: Experiment, quick: bool, folder: Path) -> bool:
+    """Whether the experiment came to its end; the others are not to suffer from it when it fails."""
+    try:
+        with _bars():
+            result = run(experiment, quick=quick, folder=folder, n_processes=processes())
+    except BrokenExecutor:
+        raise
+    except (ValueError, RuntimeError, ArithmeticError, MemoryError) as error:
+        _err.print(f"[bold]{experiment.name}[/] [red]failed:[/] {escape(f'{type(error).__name__}: {error}')}")
+        return False
+    _report(result, folder)
+    return True
 
 
 def _report(result: Result, folder: Path) -> None:
@@ -201,9 +214,12 @@ def compare(
     points: Annotated[int, typer.Option(help="Most points to use; more are drawn at random.", min=2)] = 5000,
     runs: Annotated[int, typer.Option(help="Runs of each method.", min=1)] = 3,
     seed: Annotated[int, typer.Option(help="Seed.", min=0)] = 0,
-    out: Annotated[Path | None, typer.Option(help="Folder for JSON, CSV and pictures.", file_okay=False)] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for comparison.json, .csv, .svg and .png, written over.", file_okay=False),
+    ] = None,
 ) -> None:
-    """Error against memory of all methods on your own data, as a table and a picture."""
+    """Error against memory of all methods on your own data, as a table and, with --out, as a picture."""
     for each in method or ():
         _check_name(each, METHODS, "method")
     with _errors_said():
@@ -229,6 +245,7 @@ def compare(
 def _points(file: Path, target: str | None, raw: bool, most: int, seed: int) -> FloatArray:
     X = datasets.load_file(file, target=_column(target)).X
     if len(X) > most:
+        _err.print(f"{most} of the {len(X)} points, drawn at random; --points for more.", highlight=False)
         X = X[np.sort(np.random.default_rng(seed).choice(len(X), most, replace=False))]
     return X if raw else datasets.standardized(X)
 

@@ -76,7 +76,9 @@ class RadialKernel(Kernel):
         # |x|^2 + |y|^2 - 2xy cancels when the points are far from the origin, so they are centred on the mean of X: in
         # a factorization that is the centre of a cluster.
         centre = X.mean(axis=0)
-        precision = np.float64 if _blurred(X, centre, self.bandwidth) else X.dtype
+        # A root magnifies what rounding leaves of small squared distances: no float32 for kernels that take one.
+        precise = not self._smooth_at_zero or _blurred(X, centre, self.bandwidth)
+        precision = np.float64 if precise else X.dtype
 
         def at(rows: slice, columns: slice) -> FloatArray:
             near, far = X[rows].astype(precision, copy=False), Y[columns].astype(precision, copy=False)

@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from scipy.sparse.linalg import ArpackError
 
 import blockbasis as bb
 from blockbasis.baselines import nystrom, nystrom_kmeans, nystrom_leverage, rpcholesky, svd
@@ -39,6 +40,25 @@ def test_the_iteration_finds_the_same(points, by_arpack, dense_points, seed, rel
     by_arpack(dense_points)
     A = svd(points, bb.Gaussian(0.3), rank=20, rng=seed)
     assert relative(A, best(bb.Gaussian(0.3)(points), 20)) < 1e-6
+
+
+def test_a_matrix_that_is_the_identity(points, by_arpack):
+    """ARPACK has nothing to iterate on: all eigenvalues are the same."""
+    by_arpack(10**6)
+    A = svd(points, bb.Gaussian(1e-6), rank=20, rng=0)
+    assert bb.relative_error(A, points, bb.Gaussian(1e-6)).value == pytest.approx((1 - 20 / 160) ** 0.5)
+
+
+def test_when_the_iteration_fails_and_the_matrix_is_too_large(points, by_arpack, monkeypatch):
+    def fail(*arguments, **choices):
+        raise ArpackError(-9999)
+
+    by_arpack(0)
+    monkeypatch.setattr(MODULE, "eigsh", fail)
+    with pytest.raises(ValueError, match="svd cannot find 20 eigenpairs by ARPACK"):
+        svd(points, bb.Gaussian(0.3), rank=20, rng=0)
+    by_arpack(10**6)
+    assert svd(points, bb.Gaussian(0.3), rank=20, rng=0).rank == 20
 
 
 def test_all_of_it(points, relative):

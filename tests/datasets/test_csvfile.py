@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from blockbasis.datasets import load_file
@@ -72,6 +73,29 @@ def test_a_single_column(read):
 def test_a_single_point(read):
     assert read("1,2,3").X.tolist() == [[1, 2, 3]]
     assert read("x,y\n1,2").X.tolist() == [[1, 2]]
+
+
+@pytest.mark.parametrize("index", [False, True])
+@pytest.mark.parametrize("columns", [None, ["a", "b", "c"]])
+def test_what_pandas_writes(read, index, columns):
+    """Its numbers of columns are no point, and its numbers of rows no coordinate."""
+    data = read(pd.DataFrame(POINTS, columns=columns).to_csv(index=index))
+    assert data.X.tolist() == POINTS
+    assert data.description == f"3 points, 3 columns: {', '.join(columns or '012')}."
+
+
+def test_what_only_looks_like_pandas(read):
+    assert read("0,1\n2,3\n").X.tolist() == [[0, 1], [2, 3]]
+    assert read("0,1,2\n").X.tolist() == [[0, 1, 2]]
+    assert read("0,1,3\n4,5,6\n").X.tolist() == [[0, 1, 3], [4, 5, 6]]
+    assert read(",a\n5,1\n6,2\n").X.tolist() == [[5, 1], [6, 2]]
+    assert read(",a\n0,1\n1,2\n", target="a").X.tolist() == [[0], [1]]
+
+
+def test_row_numbers_beside_a_target(read):
+    data = read(pd.DataFrame(POINTS, columns=["a", "b", "c"]).to_csv(), target="b")
+    assert data.X.tolist() == [[row[0], row[2]] for row in POINTS]
+    assert data.y.tolist() == [row[1] for row in POINTS]
 
 
 def test_a_name_may_hold_the_delimiter(read):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import blockbasis as bb
-from blockbasis.experiments import compare
+from blockbasis.experiments import Part, Result, compare
 
 
 def test_errors_are_those_of_the_methods(points, relative):
@@ -24,6 +24,13 @@ def test_the_seed_alone_decides(points):
     )
     assert first == again
     assert first != other
+
+
+def test_the_result_says_what_it_is_of(points):
+    (row,) = compare(points, bb.Gaussian(0.3), methods=["svd"], budgets=[10]).rows
+    assert (row["points"], row["columns"], row["kernel"]) == (*points.shape, "Gaussian(bandwidth=0.3)")
+    (row,) = compare(points, lambda X, Y: np.ones((len(X), len(Y))), methods=["svd"], budgets=[10]).rows
+    assert row["kernel"] == "CallableKernel"  # no address, which would change the random numbers
 
 
 def test_what_a_method_cannot_do_is_noted(points):
@@ -66,3 +73,11 @@ def test_nothing_measured_is_no_victory(points):
     result = compare(points, lambda X, Y: bb.Gaussian(0.3)(X, Y), methods=["random-features"], budgets=[10], runs=1)
     assert not result.verdict().holds
     assert result.verdict().sentence == "Nothing was measured."
+
+
+def test_a_budget_that_nothing_was_measured_at_is_not_won(points):
+    measured = compare(points, bb.Gaussian(0.3), methods=["bbf"], budgets=[40], runs=1)
+    refused = Part({"method": "bbf"}, 0.0, 1.0, ({"floats": 3, "note": "too little"},))
+    assert measured.verdict().sentence == "BBF (default) is best at every budget."
+    result = Result(measured.experiment, (refused, *measured.parts))
+    assert result.verdict().sentence == "BBF (default) is best at 40 floats per point."

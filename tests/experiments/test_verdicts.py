@@ -126,6 +126,19 @@ def test_regression_must_reach_the_exact_solution_and_beat_the_others():
     assert not verdict("regression", regression(other=0.4)).holds
 
 
+def test_the_papers_own_algorithm_is_told_beside():
+    assert "is below every method that the paper compares with in 1 of 1, and below RPCholesky and CLRA too in 1" in (
+        verdict("error-vs-memory", memory()).sentence
+    )
+    parts = memory()
+    next(rows for settings, rows in parts if settings["method"] == "clra")[0]["error"] = 0.01
+    assert (
+        "compares with in 1 of 1, and below RPCholesky and CLRA too in 0" in verdict("error-vs-memory", parts).sentence
+    )
+    assert "clusters, is below them in 0 of 2 cases" in verdict("error-vs-bandwidth", bandwidths(0.1, 0.5)).sentence
+    assert "clusters, is below in 0." in verdict("regression", regression()).sentence
+
+
 def test_the_smaller_class_must_be_lost_sooner():
     def parts(low, high):
         rows = [
@@ -149,6 +162,7 @@ def test_the_best_bandwidth_must_follow_the_size_of_the_clusters():
     assert not verdict("alternating", parts(lambda sigma: 3 * sigma**2)).holds
     assert not verdict("alternating", parts(lambda sigma: 1 + np.sin(300 * sigma))).holds
     # A single point far from all others is no line.
+    assert not verdict("alternating", parts(lambda sigma: (9 if sigma == 0.12 else 3) * sigma)).holds
     assert not verdict("alternating", parts(lambda sigma: 5 if sigma == 0.12 else 1 + np.sin(300 * sigma))).holds
 
 
@@ -198,6 +212,13 @@ def test_singular_values_must_fall_slowly():
 
     assert verdict("small-bandwidth-spectra", parts(1.0)).holds
     assert not verdict("small-bandwidth-spectra", parts(3.0)).holds
+
+
+def test_rounding_is_no_slow_fall():
+    values = [{"index": i, "value": 1.0 if i <= 50 else 1e-17} for i in range(1, 1001)]
+    assert not verdict(
+        "small-bandwidth-spectra", [({"data": "ctg", "h": 0.5}, [{"rank": 50, "points": 1000}, *values])]
+    ).holds
 
 
 def test_accuracy_must_fall_on_both_sides_of_the_radius():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.sparse.linalg import eigsh
+from scipy.sparse.linalg import ArpackError, eigsh
 
 from blockbasis._linalg import leading_eigenpairs
 from blockbasis._parallel import single_threaded
@@ -72,5 +72,10 @@ def _leading(problem: Problem) -> tuple[FloatArray, FloatArray]:
     if n <= _LAPACK_POINTS or count > _FEW * n:
         return leading_eigenpairs(operator.todense(), count)
     K = operator.todense() if n <= _DENSE_POINTS else operator
-    values, vectors = eigsh(K, count, which="LA", tol=_TOL, v0=problem.rng.standard_normal(n))
+    try:
+        values, vectors = eigsh(K, count, which="LA", tol=_TOL, v0=problem.rng.standard_normal(n))
+    except ArpackError as error:  # of a matrix near the identity, whose eigenvalues are all the same
+        if n > _DENSE_POINTS:
+            raise ValueError(f"svd cannot find {count} eigenpairs by ARPACK, which says: {error}") from error
+        return leading_eigenpairs(K, count)
     return values, vectors

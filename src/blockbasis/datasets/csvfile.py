@@ -70,10 +70,11 @@ def read_csv(path: Path, target: str | int | None) -> Contents:
         values = _read_values(path, layout, place, labels)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} must be text in UTF-8. Got {error} instead.") from error
-    if place is None:
-        return values, None, layout.columns()
-    y = _decode(path, values[:, place].astype(np.intp), labels)
-    return np.delete(values, place, axis=1), y, [c for j, c in enumerate(layout.columns()) if j != place]
+    y = None if place is None else _decode(path, values[:, place].astype(np.intp), labels)
+    kept = [j for j in range(layout.width) if j != place]
+    if len(kept) > 1 and kept[0] == 0 and _are_row_numbers(layout, values):
+        kept = kept[1:]
+    return values[:, kept] if len(kept) < layout.width else values, y, [layout.columns()[j] for j in kept]
 
 
 def find_column(path: Path, target: str | int, columns: Sequence[str | int]) -> int:
@@ -118,10 +119,22 @@ def _fit(rows: Sequence[Row]) -> tuple[bool, int, int]:
 
 
 def _is_header(first: Row, rest: Sequence[Row]) -> bool:
-    """Whether the first line names columns: text above numbers, or nothing but text."""
+    """Whether the first line names columns: text above numbers, nothing but text, or pandas' numbers of columns."""
     text = [not _is_number(cell) and not _is_missing(cell) for cell in first]
     above = (any(_is_number(row[j]) for row in rest if j < len(row)) for j, is_text in enumerate(text) if is_text)
-    return any(above) or all(text)
+    return any(above) or all(text) or (bool(rest) and _is_numbering(first))
+
+
+def _is_numbering(first: Row) -> bool:
+    """0, 1, 2 and so on, as pandas names columns that have no name; of two columns, it may as well be a point."""
+    names = [cell.strip() for cell in first]
+    names = names[1:] if names[0] == "" else names  # above the row numbers
+    return len(names) > 2 and names == [str(j) for j in range(len(names))]
+
+
+def _are_row_numbers(layout: _Layout, values: FloatArray) -> bool:
+    """Whether the first column is pandas' index, which has no name: a place in the file is no coordinate."""
+    return layout.columns()[0] == "" and bool(np.array_equal(values[:, 0], np.arange(len(values))))
 
 
 def _is_number(cell: str) -> bool:

@@ -24,7 +24,8 @@ def load_file(path: str | os.PathLike[str], *, target: str | int | None = None) 
 
     ======================================  =========================================================================
     ``.csv``, ``.tsv``, ``.txt``, ``.data`` Text, a point to a line. The delimiter (comma, semicolon, tab, bar or
-                                            blanks) and whether there is a header are found out.
+                                            blanks) and whether there is a header are found out; row numbers without
+                                            a name, as pandas writes them, are left out.
     ``.npz``                                Array ``X``, or the only one of two dimensions; ``y`` where there is one.
     ``.npy``                                An array of two dimensions.
     ``.parquet``                            Needs pyarrow: ``pip install blockbasis[data]``.

@@ -69,7 +69,7 @@ def _judge(result: Result) -> Verdict:
 def _agreement(factors: list[float]) -> str:
     if not np.isfinite(factors).all():
         return "not each of the paper's classes has one of ours of its size"
-    return f"those of the paper's classes, found by their sizes, differ by a factor of at most {max(factors):.2f}"
+    return f"those of the paper's classes are within a factor {max(factors):.2f} of the nearest of about their size"
 
 
 def _nearest_factor(rows: list[Row], size: int, squared_radius: float) -> float:

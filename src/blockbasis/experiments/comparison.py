@@ -13,7 +13,7 @@ from blockbasis._validation import check_choice, check_integer, check_points
 from blockbasis.experiments.base import Experiment, Result, Row, Settings, Verdict
 from blockbasis.experiments.curves import LABELS, METHODS, OURS, draw_errors, error_rows, mean_errors
 from blockbasis.experiments.running import run
-from blockbasis.kernels import as_kernel
+from blockbasis.kernels import RadialKernel, as_kernel
 
 #: Floats per point.
 BUDGETS = (10, 20, 50, 100)
@@ -64,6 +64,9 @@ def compare(
     for method in methods:
         check_choice(method, METHODS, name="methods", caller=caller)
     choices = {
+        "points": len(X),
+        "columns": X.shape[1],
+        "kernel": repr(kernel) if isinstance(kernel, RadialKernel) else type(kernel).__name__,
         "budgets": [check_integer(floats, name="budgets", caller=caller, low=3) for floats in budgets],
         "runs": check_integer(runs, name="runs", caller=caller, low=1),
     }
@@ -104,12 +107,14 @@ def _draw(result: Result) -> Any:
 
 
 def _judge(result: Result) -> Verdict:
-    beaten = []
     errors_at = {floats: mean_errors(result, floats=floats) for floats in result.distinct("floats")}
-    if not any(errors_at.values()):
+    best_at = {floats: min(errors, key=lambda m: errors[m]) for floats, errors in errors_at.items() if errors}
+    if not best_at:
         return Verdict(None, "Nothing was measured.")
-    for floats, errors in errors_at.items():
-        best = min(errors, key=lambda method: errors[method], default=OURS)
-        if best != OURS:
-            beaten.append(f"at {floats} floats per point {LABELS[best]} is best")
-    return Verdict(not beaten, "; ".join(beaten) + "." if beaten else f"{LABELS[OURS]} is best at every budget.")
+    beaten = [
+        f"at {floats} floats per point {LABELS[best]} is best" for floats, best in best_at.items() if best != OURS
+    ]
+    where = (
+        "at every budget" if len(best_at) == len(errors_at) else f"at {', '.join(map(str, best_at))} floats per point"
+    )
+    return Verdict(not beaten, "; ".join(beaten) + "." if beaten else f"{LABELS[OURS]} is best {where}.")

@@ -71,9 +71,10 @@ def _judge(result: Result) -> Verdict:
                 rows = result.where(varied=name, algorithm=algorithm)
                 power = exponent(column(rows, "value"), column(rows, what))
                 holds &= power <= bound + _SLACK
-                found.append(f"{name} {power:.2f} (at most {bound})")
+                found.append(f"{name} {power:.2f} (the paper: {bound})")
             sentences.append(f"{what}, {algorithm}: {', '.join(found)}")
-    return Verdict(holds, "Exponents of " + "; ".join(sentences) + ".")
+    allowed = f"Each may be up to {_SLACK:g} above the paper's power of the larger term, and may be below it."
+    return Verdict(holds, f"Exponents of {'; '.join(sentences)}. {allowed}")
 
 
 EXPERIMENT = Experiment(

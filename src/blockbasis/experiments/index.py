@@ -8,6 +8,7 @@ from pathlib import Path
 
 from blockbasis._files import replacing
 from blockbasis.experiments.base import Result, Table, Verdict
+from blockbasis.experiments.registry import EXPERIMENTS
 
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}"
@@ -50,9 +51,19 @@ def write_index(
 
 
 def _summary(results: Sequence[Result]) -> str:
-    holding = sum(bool(result.verdict().holds) for result in results)
+    """How many claims hold, how long it took, and what has not been run."""
+    verdicts = [result.verdict() for result in results]
+    holding = sum(bool(verdict.holds) for verdict in verdicts)
+    in_part = sum(bool(verdict.holds) and not verdict.complete for verdict in verdicts)
     minutes = sum(result.seconds for result in results) / 60
-    return f"{holding} of {len(results)} claims hold. The measurements took {minutes:.0f} minutes."
+    known = {result.experiment.name for result in results}
+    left = [name for name in EXPERIMENTS if name not in known]
+    return (
+        f"{holding} of {len(results)} claims hold"
+        + (f", {in_part} of them where measured" if in_part else "")
+        + f". The measurements took {minutes:.0f} minutes."
+        + (f" Not run to the end: {', '.join(left)}." if left else "")
+    )
 
 
 def _markdown(results: Sequence[Result], command: str) -> str:

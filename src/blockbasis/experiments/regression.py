@@ -18,7 +18,7 @@ from blockbasis._typing import FloatArray
 from blockbasis.exceptions import PerformanceWarning
 from blockbasis.experiments import points
 from blockbasis.experiments.base import Experiment, Result, Row, Settings, Table, Verdict
-from blockbasis.experiments.curves import LABELS, METHODS, OURS, compressed
+from blockbasis.experiments.curves import LABELS, METHODS, OURS, PAPER, PAPERS_OWN, compressed
 from blockbasis.experiments.tables import crossed
 
 #: The paper's bandwidths of the Laplacian kernel and ridges.
@@ -137,27 +137,36 @@ def _mean(result: Result, **selected: Any) -> float:
 
 
 def _judge(result: Result) -> Verdict:
-    """All methods are treated alike, as the paper does; what the package's estimator makes of it is said beside."""
-    ratios, beaten, estimator_beaten, count = [], [], 0, 0
+    """All methods are treated alike, as the paper does; what the package's estimator makes of it is said beside.
+
+    The paper draws the exact solution's error without a claim; that ours comes near to it is asked beyond the paper.
+    """
+    ratios: dict[str, dict[int, float]] = {}
+    estimator, beaten, estimator_beaten, paper_below, count = [], [], 0, 0, 0
     for name in result.distinct("data"):
-        budgets = result.distinct("floats", data=name)
+        ratios[name] = {}
         exact = _mean(result, data=name, method=_EXACT)
-        for floats in budgets:
+        for floats in result.distinct("floats", data=name):
             count += 1
-            errors = {m: _mean(result, data=name, method=m, floats=floats) for m in (*_COMPETING, _SURROGATE, OURS)}
+            shown = (*_COMPETING, _SURROGATE, OURS, PAPER)
+            errors = {method: _mean(result, data=name, method=method, floats=floats) for method in shown}
             best = min(_COMPETING, key=lambda method: errors[method])
+            ratios[name][floats] = errors[OURS] / exact
             estimator_beaten += errors[_SURROGATE] >= errors[best]
+            paper_below += errors[PAPER] < errors[best]
             if errors[OURS] >= errors[best]:
                 where = f"{points.TITLES[name]} at {floats} floats"
                 beaten.append(f"{where} ({LABELS[best]} {errors[best]:.3g}, ours {errors[OURS]:.3g})")
-        ratios.append((points.TITLES[name], errors[OURS] / exact, errors[_SURROGATE] / exact))
+        estimator.append(f"{errors[_SURROGATE] / exact:.3f}")
+    each = [f"{', '.join(f'{r:.3f}' for r in of.values())} for {points.TITLES[name]}" for name, of in ratios.items()]
     return Verdict(
-        max(ratio for _, ratio, _ in ratios) <= _NEAR and not beaten,
-        f"At {floats} floats per point our RMSE over the exact solution's is "
-        + ", ".join(f"{ours:.3f} for {name} (KernelRidge: {estimator:.3f})" for name, ours, estimator in ratios)
-        + f". It is below every competing method's in {count - len(beaten)} of {count} cases (KernelRidge: "
-        + f"{count - estimator_beaten})"
-        + (f"; not for {', '.join(beaten)}." if beaten else ".")
+        max(list(of.values())[-1] for of in ratios.values()) <= _NEAR and not beaten,
+        f"Judged by our default. It is below every competing method in {count - len(beaten)} of {count} cases"
+        + (f"; not for {', '.join(beaten)}. " if beaten else ". ")
+        + f"Its RMSE over the exact solution's at {', '.join(map(str, ratios[name]))} floats per point is "
+        + f"{'; '.join(each)}; at the largest memory at most {_NEAR:g} is asked, beyond the paper. KernelRidge is "
+        + f"below in {count - estimator_beaten}, and has {', '.join(estimator)} at the largest memory. {PAPERS_OWN} is "
+        + f"below in {paper_below}."
         + " All but KernelRidge predict with the exact kernel, as in the paper, whose authors note that low-rank "
         "methods do better with their own.",
     )
@@ -175,7 +184,7 @@ EXPERIMENT = Experiment(
     "regression",
     "Kernel ridge regression against memory",
     "4.2.3",
-    "With the same memory BBF has a lower test RMSE than the competing methods, and comes close to the exact solution.",
+    "With the same memory BBF has a lower test RMSE than the competing methods.",
     _parts,
     _measure,
     _draw,

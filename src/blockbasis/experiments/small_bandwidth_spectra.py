@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ _POINTS = 6000
 _TOL = 1e-3
 #: Singular values fall slowly, or not at all, when from a tenth of their number to four tenths they fall by no more.
 _FROM, _TO, _SLOW = 0.1, 0.4, 10.0
+#: Of the largest: up to here singular values are rounding, which falls slowly, too.
+_ROUNDING = 1e-12
 
 
 def _parts(quick: bool) -> list[Settings]:
@@ -52,11 +55,11 @@ def _judge(result: Result) -> Verdict:
 
 
 def _fall(result: Result, facts: Row) -> float:
-    """Factor by which the singular values fall in the middle of the spectrum."""
+    """Factor by which the singular values fall in the middle of the spectrum, infinite where nothing is left there."""
     rows = [row for row in result.where(data=facts["data"]) if "index" in row]
     indices, values = [row["index"] for row in rows], [row["value"] for row in rows]
     first, last = np.interp([_FROM * facts["points"], _TO * facts["points"]], indices, values)
-    return float(first / max(last, np.finfo(np.float64).tiny))
+    return float(first / last) if last > _ROUNDING else math.inf
 
 
 EXPERIMENT = Experiment(
