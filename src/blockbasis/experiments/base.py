@@ -141,6 +141,8 @@ class Part:
     seconds : float
         That it took.
     rows : tuple of dict
+    by : str, default=""
+        The software and the machine that measured it.
 
     Examples
     --------
@@ -153,6 +155,7 @@ class Part:
     finished: float
     seconds: float
     rows: tuple[Row, ...]
+    by: str = ""
 
 
 @dataclass(frozen=True, eq=False)

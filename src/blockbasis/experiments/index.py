@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -61,9 +62,18 @@ def _summary(results: Sequence[Result]) -> str:
     return (
         f"{holding} of {len(results)} claims hold"
         + (f", {in_part} of them where measured" if in_part else "")
-        + f". The measurements took {minutes:.0f} minutes."
+        + f". The measurements took {minutes:.0f} minutes{_when_and_by_what(results)}."
         + (f" Not run to the end: {', '.join(left)}." if left else "")
     )
+
+
+def _when_and_by_what(results: Sequence[Result]) -> str:
+    parts = [part for result in results for part in result.parts]
+    if not parts:
+        return ""
+    days = sorted({time.strftime("%Y-%m-%d", time.gmtime(part.finished)) for part in parts})
+    by = sorted({part.by for part in parts if part.by})
+    return f", {days[0]}" + (f" to {days[-1]}" if len(days) > 1 else "") + (f", by {'; and '.join(by)}" if by else "")
 
 
 def _markdown(results: Sequence[Result], command: str) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -187,4 +189,9 @@ def _measured(experiment: Experiment, settings: Settings) -> Part:
     rng = np.random.default_rng(np.frombuffer(key, dtype=np.uint32))
     start = time.perf_counter()
     rows = experiment.measure(settings, rng)
-    return Part(settings, time.time(), time.perf_counter() - start, tuple(rows))
+    return Part(settings, time.time(), time.perf_counter() - start, tuple(rows), _measured_by())
+
+
+def _measured_by() -> str:
+    software = ", ".join(f"{name} {version(name)}" for name in ("blockbasis", "numpy", "scipy", "scikit-learn"))
+    return f"{software}, Python {platform.python_version()}, {os.cpu_count()} cores"
