@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from importlib.metadata import version
 
 import numpy as np
 import pytest
@@ -89,12 +90,13 @@ def test_missing_data_is_said_in_one_line_and_listed(call, tmp_path, monkeypatch
     experiment = replace(EXPERIMENTS["block-errors"], measure=absent)
     monkeypatch.setitem(EXPERIMENTS, "block-errors", experiment)
     code, text = call("reproduce", "block-errors", "--out", tmp_path)
-    assert code == 0, text
+    assert code == 1, text
     assert "Warning: block-errors goes without abalone: abalone is far away." in text
     assert "cli.py" not in text
     page = (tmp_path / "index.html").read_text()
-    assert "0 of 1 claims hold" in page
-    assert "Not run to the end: rank-vs-bandwidth, class-table" in page
+    assert "0 of 0 claims hold" in page
+    assert "reproduce NAME" in page
+    assert "Not run, or not to the end: rank-vs-bandwidth, class-table" in page
     assert "not measured" in page
     assert "<img" not in page
 
@@ -115,8 +117,38 @@ def test_a_failure_is_said_and_the_others_are_run(call, tmp_path, monkeypatch):
     code, text = call("reproduce", "all", "--out", tmp_path)
     assert code == 1
     assert "curvature failed: LinAlgError: no convergence" in text
-    assert "Not run to the end: curvature." in (tmp_path / "reproduction.md").read_text()
+    assert "Not run, or not to the end: curvature." in (tmp_path / "reproduction.md").read_text()
     assert (tmp_path / "alternating.svg").exists()
+
+
+def test_a_picture_that_cannot_be_drawn_ends_nothing_else(call, tmp_path, monkeypatch):
+    def fail(result):
+        raise KeyError("colour")
+
+    small = [{"clusters": k, "n": 100, "repetitions": 1} for k in (4, 9)]
+    experiment = replace(EXPERIMENTS["alternating"], draw=fail, parts=lambda quick: small)
+    monkeypatch.setitem(EXPERIMENTS, "alternating", experiment)
+    code, text = call("reproduce", "alternating", "--out", tmp_path)
+    assert code == 1
+    assert "alternating failed: KeyError: 'colour'" in text
+    assert (tmp_path / "index.html").exists()
+
+
+def test_a_page_that_cannot_be_written_is_known_before_the_work(call, tmp_path, monkeypatch):
+    monkeypatch.setattr(cli.os, "access", lambda path, mode: path != tmp_path / "shut")
+    code, text = call("reproduce", "alternating", "--out", tmp_path / "out", "--page", tmp_path / "shut" / "page.md")
+    assert code == 1
+    assert "Nothing can be written to" in text
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_an_interrupt_says_how_to_go_on(call, tmp_path, monkeypatch):
+    def interrupted(settings, rng):
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(EXPERIMENTS, "curvature", replace(EXPERIMENTS["curvature"], measure=interrupted))
+    code, text = call("reproduce", "curvature", "--out", tmp_path)
+    assert (code, text) == (130, "Interrupted. The same command goes on from here.")
 
 
 def test_an_ended_process_is_no_traceback(call, tmp_path, monkeypatch):
@@ -137,6 +169,7 @@ def test_ending_leaves_no_process_behind(tmp_path, number):
     script = f"""
 import os, signal, time
 from dataclasses import replace
+from importlib.metadata import version
 from blockbasis import cli
 from blockbasis.experiments import EXPERIMENTS
 
@@ -267,6 +300,7 @@ def test_a_data_set_that_cannot_be_had(call, monkeypatch):
     code, text = call("data", "otto")
     assert (code, text) == (1, "Error: otto has to be brought.")
     assert "Did you mean abalone" in call("data", "abalon")[1]
+    assert "There are: abalone" in call("data", "nonsense")[1]
 
 
 def test_demo_runs_the_demonstration(call, monkeypatch):
@@ -281,6 +315,17 @@ def test_as_a_module():
     shown = subprocess.run([sys.executable, "-m", "blockbasis", "--help"], capture_output=True, text=True, check=True)
     for command in ("reproduce", "compare", "data", "demo"):
         assert command in shown.stdout
+
+
+def test_the_version_is_said(call):
+    assert call("--version") == (0, f"blockbasis {version('blockbasis')}")
+
+
+def test_a_file_has_room_for_a_table(csv):
+    budgets = [each for floats in (10, 20, 30, 40) for each in ("--memory", str(floats))]
+    command = [sys.executable, "-m", "blockbasis", "compare", str(csv), "-b", "1", "--method", "nystrom", *budgets]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert len([line for line in shown.stdout.splitlines() if line.count("±") == 4]) == 1
 
 
 def test_without_typer_the_extra_is_named(monkeypatch):

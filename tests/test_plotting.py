@@ -10,9 +10,12 @@ from blockbasis import plotting
 from blockbasis.baselines import METHODS
 
 
-def test_no_two_curves_look_alike_in_grey():
-    looks = [plotting.style(method) for method in METHODS]
+@pytest.mark.parametrize("beside", [("bbf-surrogate", "nystrom-surrogate"), ()])
+def test_no_two_curves_look_alike_in_grey(beside):
+    looks = [plotting.style(method) for method in (*METHODS, *beside)]
     assert len({look["marker"] for look in looks}) == len(looks)
+    of_transform = [plotting.style(method)["marker"] for method in ("ifgt", "ifgt-direct", "bbf", "bbf-fixed")]
+    assert len(set(of_transform)) == len(of_transform)
     first = [tuple(plotting.style(place).values()) for place in range(8)]
     assert len(set(first)) == 8
 
@@ -31,8 +34,16 @@ def test_the_same_figure_gives_the_same_file(tmp_path):
     axes.loglog([1, 30], [2, 3000])
     first = [path.read_bytes() for path in plotting.save(figure, tmp_path / "a.b")]
     again = [path.read_bytes() for path in plotting.save(figure, tmp_path / "c")]
-    assert first[1] == again[1]
+    assert first == again
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.b.png", "a.b.svg", "c.png", "c.svg"]
+
+
+def test_a_short_axis_has_more_than_one_label(tmp_path):
+    figure, (axes,) = plotting.panels(1)
+    axes.loglog([0.95, 1.8], [3, 4])
+    plotting.save(figure, tmp_path / "short")
+    low, high = axes.get_xlim()
+    assert sum(low <= tick <= high for tick in axes.get_xticks()) >= 3
 
 
 def test_a_failure_leaves_no_file(tmp_path):

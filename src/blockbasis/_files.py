@@ -15,7 +15,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A stream whose bytes appear at ``path`` in one step at the end; a failure leaves whatever was there before."""
     target = Path(path)
     temporary = target.parent / f".{target.name}.{secrets.token_hex(8)}"
-    handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o666)
+    except OSError as error:  # in the name that the caller knows
+        raise type(error)(error.errno, error.strerror, str(target)) from None
     try:
         with os.fdopen(handle, "wb") as stream:
             yield stream

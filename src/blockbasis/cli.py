@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import signal
 import sys
 import warnings
@@ -10,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from enum import StrEnum
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -26,7 +28,7 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
-from rich.table import Table
+from rich.table import Column, Table
 
 from blockbasis import datasets, kernels, plotting
 from blockbasis._typing import FloatArray
@@ -42,12 +44,36 @@ from blockbasis.progress import ProgressEvent, reporting
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
-    help="Kernel matrices in linear time and memory, across bandwidths.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_out = Console()
-_err = Console(stderr=True)
 _ALL = "all"
+#: Columns of a table that goes to a file: nobody's window is too narrow for it.
+_FILE_WIDTH = 160
+
+
+def _console(**choices: Any) -> Console:
+    console = Console(**choices)
+    if not console.is_terminal:
+        console.width = _FILE_WIDTH
+    return console
+
+
+_out, _err = _console(), _console(stderr=True)
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        _out.print(f"blockbasis {version('blockbasis')}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def about(
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Say the version and exit.", callback=_say_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Kernel matrices in linear time and memory, across bandwidths."""
 
 
 class KernelName(StrEnum):
@@ -64,14 +90,13 @@ def _fail(message: object) -> NoReturn:
 
 
 @contextmanager
-def _errors_said() -> Iterator[None]:
+def _errors_said(interrupted: str = "Interrupted.") -> Iterator[None]:
     """What a user can mend as one line, without a traceback."""
     try:
         yield
-    except BrokenExecutor:
-        _fail(
-            "A process was ended from outside, for want of memory most likely. Run it again: what is finished is kept."
-        )
+    except KeyboardInterrupt:
+        _err.print(interrupted)
+        raise typer.Exit(128 + signal.SIGINT) from None
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
         _fail(error)
 
@@ -103,7 +128,7 @@ def _check_name(name: str, known: Iterable[str], what: str) -> None:
     known = list(known)
     if name in known:
         return
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
     hint = f" Did you mean {' or '.join(near)}?" if near else f" There are: {', '.join(known)}."
     _fail(f"There is no {what} {name!r}.{hint}")
 
@@ -153,11 +178,13 @@ def reproduce(
     _check_name(name, [_ALL, *EXPERIMENTS], "figure or table")
     folder = out or Path("reproduction-quick" if quick else "reproduction")
     chosen = list(EXPERIMENTS.values()) if name == _ALL else [EXPERIMENTS[name]]
-    with _errors_said(), _warnings_said(), _ended_cleanly():
-        plotting.panels(1)  # a missing extra is better known before hours of work than after
-        folder.mkdir(parents=True, exist_ok=True)
-        if page is not None:
-            page.parent.mkdir(parents=True, exist_ok=True)
+    with _errors_said("Interrupted. The same command goes on from here."), _warnings_said(), _ended_cleanly():
+        # What is missing is better known before hours of work than after.
+        plotting.panels(1)
+        for each in (folder, *([] if page is None else [page.parent])):
+            each.mkdir(parents=True, exist_ok=True)
+            if not os.access(each, os.W_OK):
+                _fail(f"Nothing can be written to {each}.")
         failed = [experiment.name for experiment in chosen if not _run_and_report(experiment, quick, folder)]
         command = f"blockbasis reproduce {_ALL}{' --quick' if quick else ''}"
         known = [read(experiment, folder, quick=quick) for experiment in EXPERIMENTS.values()]
@@ -169,17 +196,19 @@ def reproduce(
 
 
 def _run_and_report(experiment: Experiment, quick: bool, folder: Path) -> bool:
-    """Whether the experiment came to its end; the others are not to suffer from it when it fails."""
+    """Whether the experiment measured something; the others are not to suffer from it when it fails."""
     try:
         with _bars():
             result = run(experiment, quick=quick, folder=folder, n_processes=processes())
+        _report(result, folder)
     except BrokenExecutor:
-        raise
-    except (ValueError, RuntimeError, ArithmeticError, MemoryError) as error:
-        _err.print(f"[bold]{experiment.name}[/] [red]failed:[/] {escape(f'{type(error).__name__}: {error}')}")
-        return False
-    _report(result, folder)
-    return True
+        reason = "A process was ended from outside, for want of memory most likely. What is finished is kept."
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError) as error:
+        reason = f"{type(error).__name__}: {error}"
+    else:
+        return bool(result.parts)
+    _err.print(f"[bold]{experiment.name}[/] [red]failed:[/] {escape(reason)}")
+    return False
 
 
 def _report(result: Result, folder: Path) -> None:
@@ -188,11 +217,13 @@ def _report(result: Result, folder: Path) -> None:
     verdict = result.verdict()
     colour = "green" if verdict.holds else "red"
     mark = f"[{colour}]{verdict.mark}[/]"
-    _out.print(f"[bold]{result.experiment.name}[/] {mark} ({result.seconds:.0f} s). {escape(verdict.sentence)}")
+    _out.print(
+        f"[bold]{result.experiment.name}[/] {mark} (measured in {result.seconds:.0f} s). {escape(verdict.sentence)}"
+    )
 
 
 def _list_experiments() -> None:
-    table = Table("name", "section", "what it shows", box=None)
+    table = Table(Column("name", no_wrap=True), "section", "what it shows", box=None)
     for experiment in EXPERIMENTS.values():
         table.add_row(experiment.name, experiment.section, experiment.title)
     _out.print(table)
@@ -206,9 +237,15 @@ def _list_experiments() -> None:
 def compare(
     file: Annotated[Path, typer.Argument(help="Your points: CSV, NPZ, NPY, Parquet or LIBSVM.")],
     bandwidth: Annotated[float, typer.Option("--bandwidth", "-b", help="Of the kernel, in units of the columns used.")],
-    kernel: Annotated[KernelName, typer.Option(help="Kernel.")] = KernelName.gaussian,
-    memory: Annotated[list[int] | None, typer.Option(help="Floats per point; may be given several times.")] = None,
-    method: Annotated[list[str] | None, typer.Option(help="Method; may be given several times. Default: all.")] = None,
+    kernel: Annotated[KernelName, typer.Option(help="Kernel.", case_sensitive=False)] = KernelName.gaussian,
+    memory: Annotated[
+        list[int] | None,
+        typer.Option(help=f"Floats per point; may be given several times. Default: {', '.join(map(str, BUDGETS))}."),
+    ] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(help=f"One of {', '.join(METHODS)}; may be given several times. Default: all."),
+    ] = None,
     target: Annotated[str | None, typer.Option(help="Column that is not a coordinate, by name or number.")] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Columns as they are, not to standard deviation 1.")] = False,
     points: Annotated[int, typer.Option(help="Most points to use; more are drawn at random.", min=2)] = 5000,
@@ -222,7 +259,7 @@ def compare(
     """Error against memory of all methods on your own data, as a table and, with --out, as a picture."""
     for each in method or ():
         _check_name(each, METHODS, "method")
-    with _errors_said():
+    with _errors_said(), _warnings_said(), _ended_cleanly():
         X = _points(file, target, raw, points, seed)
         chosen = getattr(kernels, kernel.value.capitalize())(bandwidth)
         if out is not None:
@@ -238,8 +275,8 @@ def compare(
         _out.print(escape(result.verdict().sentence))
         if out is not None:
             result.save(out)
-            for path in result.draw(out):
-                _out.print(str(path), highlight=False)
+            result.draw(out)
+            _out.print(f"In {out}: comparison.json, .csv, .svg and .png", highlight=False)
 
 
 def _points(file: Path, target: str | None, raw: bool, most: int, seed: int) -> FloatArray:
@@ -262,7 +299,9 @@ def _errors_table(result: Result) -> Table:
     """Mean error and spread of each method at each budget, the best of each budget in bold."""
     budgets = result.distinct("floats")
     means = {floats: mean_errors(result, floats=floats) for floats in budgets}
-    table = Table("method", *(f"{floats} floats" for floats in budgets), title=escape(result.experiment.title))
+    columns = (Column(f"{floats} floats", overflow="fold") for floats in budgets)
+    title = f"{escape(result.experiment.title)}: relative error by floats per point"
+    table = Table(Column("method", overflow="fold"), *columns, title=title)
     for method in result.distinct("method"):
         cells = []
         for floats in budgets:
@@ -270,7 +309,8 @@ def _errors_table(result: Result) -> Table:
                 cells.append("-")
                 continue
             mean = means[floats][method]
-            cell = f"{mean:.2e} ± {spread(result, method=method, floats=floats):.0e}"
+            several = len(result.where(method=method, floats=floats)) > 1
+            cell = f"{mean:.2e}" + (f" ± {spread(result, method=method, floats=floats):.0e}" if several else "")
             cells.append(f"[bold]{cell}[/]" if mean == min(means[floats].values()) else cell)
         table.add_row(LABELS[method], *cells)
     return table

@@ -18,7 +18,7 @@ from blockbasis._files import replacing
 #: Okabe and Ito's colours, which the colour-blind tell apart, without yellow, which white paper swallows.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
 #: Markers and dashes tell curves apart where colours do not.
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p", "d")
 DASHES = ("-", "--", "-.", ":")
 #: Style of each method wherever it is drawn: its place in the three lists.
 _METHODS = {
@@ -33,13 +33,15 @@ _METHODS = {
     "meka": (2, 8, 2),
     "clra": (1, 9, 2),
     "ifgt": (3, 10, 2),
-    "bbf-surrogate": (0, 9, 3),
+    "ifgt-direct": (7, 6, 3),
+    "bbf-surrogate": (0, 11, 3),
+    "nystrom-surrogate": (1, 12, 3),
     "bbf-fixed": (5, 7, 1),
 }
 _PANEL = (4.6, 3.5)  # inches
 _DOTS_PER_INCH = 150
-#: An axis whose ends have a smaller ratio is labelled at 1, 2 and 5 times the powers of ten.
-_SHORT = 300
+#: An axis whose ends have a smaller ratio is labelled at these multiples of the powers of ten.
+_LABELLED = {4.0: (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 7), 300.0: (1, 2, 5)}
 
 
 def style(place: int | str) -> dict[str, Any]:
@@ -188,13 +190,15 @@ def save(figure: Any, stem: Path) -> tuple[Path, Path]:
     ...     [path.name for path in save(figure, pathlib.Path(folder) / "empty")]
     ['empty.svg', 'empty.png']
     """
+    from matplotlib import rc_context
+
     for axes in figure.axes:
         _quiet_log_ticks(axes)
     paths = stem.parent / f"{stem.name}.svg", stem.parent / f"{stem.name}.png"
     for path in paths:
-        # Without a date the same figure gives the same file.
+        # Without a date, and with names of its parts that do not change, the same figure gives the same file.
         metadata = {"Date": None} if path.suffix == ".svg" else {}
-        with replacing(path) as stream:
+        with replacing(path) as stream, rc_context({"svg.hashsalt": "blockbasis"}):
             figure.savefig(stream, format=path.suffix[1:], dpi=_DOTS_PER_INCH, metadata=metadata)
     return paths
 
@@ -207,6 +211,7 @@ def _quiet_log_ticks(axes: Any) -> None:
         if axis.get_scale() != "log" or isinstance(axis.get_major_locator(), FixedLocator):
             continue
         axis.set_minor_formatter(NullFormatter())
-        if high < _SHORT * low:
-            axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        multiples = next((each for ratio, each in _LABELLED.items() if high < ratio * low), None)
+        if multiples is not None:
+            axis.set_major_locator(LogLocator(subs=multiples))
             axis.set_major_formatter("{x:g}")

@@ -26,6 +26,12 @@ def test_the_seed_alone_decides(points):
     assert first != other
 
 
+def test_a_run_does_not_depend_on_what_else_is_compared(points):
+    alone = compare(points, bb.Gaussian(0.3), methods=["meka"], budgets=[20], runs=1)
+    beside = compare(points, bb.Gaussian(0.3), methods=["nystrom", "meka"], budgets=[10, 20], runs=3)
+    assert alone.rows[0]["error"] == beside.where(method="meka", floats=20, run=0)[0]["error"]
+
+
 def test_the_result_says_what_it_is_of(points):
     (row,) = compare(points, bb.Gaussian(0.3), methods=["svd"], budgets=[10]).rows
     assert (row["points"], row["columns"], row["kernel"]) == (*points.shape, "Gaussian(bandwidth=0.3)")
@@ -77,7 +83,7 @@ def test_nothing_measured_is_no_victory(points):
 
 def test_a_budget_that_nothing_was_measured_at_is_not_won(points):
     measured = compare(points, bb.Gaussian(0.3), methods=["bbf"], budgets=[40], runs=1)
-    refused = Part({"method": "bbf"}, 0.0, 1.0, ({"floats": 3, "note": "too little"},))
+    refused = Part({"method": "bbf", "floats": 3}, 0.0, 1.0, ({"note": "too little"},))
     assert measured.verdict().sentence == "BBF (default) is best at every budget."
     result = Result(measured.experiment, (refused, *measured.parts))
     assert result.verdict().sentence == "BBF (default) is best at 40 floats per point."

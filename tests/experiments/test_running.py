@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
+from importlib.metadata import version
 
 import numpy as np
 import pytest
@@ -112,16 +114,42 @@ def test_as_many_processes_as_cores_and_memory_allow(monkeypatch, free, expected
     assert running.processes() == expected
 
 
-def test_a_file_that_is_no_result_is_written_over(tmp_path):
+def test_a_file_that_is_no_result_is_put_aside(tmp_path):
     (tmp_path / "bench.json").write_text('{"parts": [{"half"')
-    assert len(run(Bench().experiment, folder=tmp_path).rows) == 3
+    with pytest.warns(UserWarning, match="is not a result"):
+        assert len(run(Bench().experiment, folder=tmp_path).rows) == 3
+    assert (tmp_path / "bench.unreadable").read_text() == '{"parts": [{"half"'
+
+
+def test_two_runs_in_a_folder_keep_the_parts_of_both(tmp_path):
+    other = Bench(sizes=(7,)).experiment
+
+    class Meanwhile(Bench):
+        def measure(self, settings, rng):
+            run(other, folder=tmp_path)
+            return super().measure(settings, rng)
+
+    run(Meanwhile().experiment, folder=tmp_path)
+    assert len(read(other, tmp_path).rows) == 1
+    assert len(read(Bench().experiment, tmp_path).rows) == 3
+
+
+def test_results_know_what_they_were_measured_with(tmp_path):
+    result = run(Bench().experiment, folder=tmp_path)
+    by = f"blockbasis {version('blockbasis')}, numpy {np.__version__}"
+    assert all(by in part.by for part in result.parts)
+    index, page = write_index([result], tmp_path, command="blockbasis reproduce all")
+    for text in (index.read_text(), page.read_text()):
+        assert by in text
+        assert time.strftime("%Y-%m-%d", time.gmtime(result.parts[0].finished)) in text
 
 
 def test_missing_data_sets_are_left_out_and_named(tmp_path):
     with pytest.warns(UserWarning, match="bench goes without d2: not here"):
         result = run(Bench(missing=(2,)).experiment, folder=tmp_path)
     assert result.missing == ("d2",)
-    assert f"{result.verdict()}" == "Holds where measured. 2 rows. Not at hand: d2."
+    assert result.verdict().mark == "holds where measured"
+    assert result.verdict().sentence == "2 rows. Not at hand: d2."
     again = read(result.experiment, tmp_path)
     assert (again.missing, again.rows) == (result.missing, result.rows)
     assert read(Bench(sizes=(1, 2, 3, 4)).experiment, tmp_path) is None

@@ -6,8 +6,9 @@ import csv
 import io
 import json
 import math
+import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -33,17 +34,20 @@ class Verdict:
         What was found, with the figures.
     complete : bool, default=True
         Whether all was measured that the claim speaks of.
+    ours_only : bool, default=False
+        Whether what holds for our default algorithm does not for the paper's own.
 
     Examples
     --------
     >>> from blockbasis.experiments import Verdict
-    >>> f"{Verdict(True, 'The error falls.')}"
-    'Holds. The error falls.'
+    >>> Verdict(True, "The error falls.", complete=False).mark
+    'holds where measured'
     """
 
     holds: bool | None
     sentence: str
     complete: bool = True
+    ours_only: bool = False
 
     @property
     def mark(self) -> str:
@@ -51,11 +55,9 @@ class Verdict:
         if self.holds is None:
             return "not measured"
         if self.holds:
-            return "holds" if self.complete else "holds where measured"
+            of_whom = " for our default" if self.ours_only else ""
+            return f"holds{of_whom}" + ("" if self.complete else " where measured")
         return "does not hold"
-
-    def __format__(self, spec: str) -> str:
-        return f"{self.mark.capitalize()}. {self.sentence}"
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,8 @@ class Experiment:
         Whether it measures time, which nothing else may run beside.
     tabulate : callable, default=no tables
         From a result to the tables that the index page shows below the picture.
+    choices : str, default=""
+        What a full run measures where the paper is silent or something else, in words.
 
     Examples
     --------
@@ -127,6 +131,7 @@ class Experiment:
     judge: Callable[[Result], Verdict]
     timed: bool = False
     tabulate: Callable[[Result], list[Table]] = _no_tables
+    choices: str = ""
 
 
 @dataclass(frozen=True)
@@ -211,7 +216,7 @@ class Result:
         if not self.parts:
             return Verdict(None, f"Nothing was measured.{absent}")
         found = self.experiment.judge(self)
-        return Verdict(found.holds, found.sentence + absent, complete=not self.missing)
+        return replace(found, sentence=found.sentence + absent, complete=not self.missing)
 
     def tables(self) -> list[Table]:
         """What the experiment shows as tables, of the rows at hand."""
@@ -233,9 +238,10 @@ class Result:
 
 
 def _csv(rows: Sequence[Row]) -> str:
-    columns = list(dict.fromkeys(name for row in rows for name in row))
+    # What a part went through as a list stands in its rows one by one.
+    columns = list(dict.fromkeys(name for row in rows for name, value in row.items() if not isinstance(value, list)))
     text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()
@@ -249,12 +255,17 @@ def write_json(path: Path, parts: Iterable[Part], missing: Sequence[str] = ()) -
 
 
 def read_json(path: Path) -> tuple[list[Part], tuple[str, ...]]:
-    """What `write_json` wrote; nothing where there is no file, or one of something else."""
+    """What `write_json` wrote; nothing where there is no file, or, with a warning, one of something else."""
     try:
         contents = json.loads(path.read_bytes())
         parts = [Part(**{**each, "rows": tuple(each["rows"])}) for each in contents["parts"]]
         return parts, tuple(contents["missing"])
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+    except FileNotFoundError:
+        return [], ()
+    except (ValueError, KeyError, TypeError):
+        aside = path.with_suffix(".unreadable")
+        path.replace(aside)
+        warnings.warn(f"{path} is not a result as this version writes them: it is now {aside}.", stacklevel=2)
         return [], ()
 
 

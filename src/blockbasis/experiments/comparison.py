@@ -11,7 +11,7 @@ from blockbasis import plotting
 from blockbasis._typing import FloatArray
 from blockbasis._validation import check_choice, check_integer, check_points
 from blockbasis.experiments.base import Experiment, Result, Row, Settings, Verdict
-from blockbasis.experiments.curves import LABELS, METHODS, OURS, draw_errors, error_rows, mean_errors
+from blockbasis.experiments.curves import LABELS, METHODS, OURS, different_runs, draw_errors, error_row, mean_errors
 from blockbasis.experiments.running import run
 from blockbasis.kernels import RadialKernel, as_kernel
 
@@ -63,23 +63,30 @@ def compare(
     kernel = as_kernel(kernel, caller=caller)
     for method in methods:
         check_choice(method, METHODS, name="methods", caller=caller)
-    choices = {
+    budgets = [check_integer(floats, name="budgets", caller=caller, low=3) for floats in budgets]
+    runs = check_integer(runs, name="runs", caller=caller, low=1)
+    shared = {
         "points": len(X),
         "columns": X.shape[1],
         "kernel": repr(kernel) if isinstance(kernel, RadialKernel) else type(kernel).__name__,
-        "budgets": [check_integer(floats, name="budgets", caller=caller, low=3) for floats in budgets],
-        "runs": check_integer(runs, name="runs", caller=caller, low=1),
     }
+    # A part for each run, so that its random numbers do not depend on what else is compared.
+    parts = [
+        {"method": method, "floats": floats, "run": each, **shared}
+        for method in methods
+        for floats in budgets
+        for each in range(different_runs(method, runs))
+    ]
 
     def measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
-        return _rows(X, kernel, settings, rng)
+        return [_row(X, kernel, settings, rng)]
 
     experiment = Experiment(
         "comparison",
         f"{len(X)} points, {X.shape[1]} columns, {kernel}",
         "4.2.1",
         "At the same memory the block basis factorization has a lower error than the competing methods.",
-        lambda quick: [{"method": method, **choices} for method in methods],
+        lambda quick: parts,
         measure,
         _draw,
         _judge,
@@ -87,14 +94,12 @@ def compare(
     return run(experiment, seed=check_integer(seed, name="seed", caller=caller, low=0))
 
 
-def _rows(X: FloatArray, kernel: Any, settings: Settings, rng: np.random.Generator) -> list[Row]:
-    rows: list[Row] = []
-    for floats in settings["budgets"]:
-        try:
-            rows += error_rows(X, kernel, settings["method"], [floats], settings["runs"], rng)
-        except ValueError as error:  # the points and the kernel are fine: it is the method that cannot serve them
-            rows.append({"floats": floats, "note": f"{settings['method']}, {floats} floats per point: {error}"})
-    return rows
+def _row(X: FloatArray, kernel: Any, settings: Settings, rng: np.random.Generator) -> Row:
+    method, floats = settings["method"], settings["floats"]
+    try:
+        return error_row(X, kernel, method, floats, None, rng)
+    except ValueError as error:  # the points and the kernel are fine: it is the method that cannot serve them
+        return {"note": f"{method}, {floats} floats per point: {error}"}
 
 
 def _draw(result: Result) -> Any:

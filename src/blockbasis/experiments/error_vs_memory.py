@@ -11,7 +11,15 @@ import blockbasis as bb
 from blockbasis import plotting
 from blockbasis.experiments import points
 from blockbasis.experiments.base import Experiment, Result, Row, Settings
-from blockbasis.experiments.curves import METHODS, draw_errors, error_rows, judge_memory, tabulate_errors
+from blockbasis.experiments.curves import (
+    CLUSTERS,
+    ERROR_ROWS,
+    METHODS,
+    draw_errors,
+    error_rows,
+    judge_memory,
+    tabulate_errors,
+)
 
 #: The paper's bandwidths; points of a full run (None: all), for which the SVD's matrix must fit into memory.
 _DATA: dict[str, tuple[float, int | None]] = {
@@ -42,7 +50,7 @@ def _parts(quick: bool) -> list[Settings]:
 def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
     X, _ = points.load(settings["data"], settings["n"])
     kernel = bb.Gaussian(settings["h"])
-    return error_rows(X, kernel, settings["method"], settings["budgets"], settings["runs"], rng)
+    return error_rows(X, kernel, settings["method"], settings["budgets"], runs=settings["runs"], rng=rng)
 
 
 def _draw(result: Result) -> Any:
@@ -67,4 +75,5 @@ EXPERIMENT = Experiment(
     _draw,
     judge_memory,
     tabulate=partial(tabulate_errors, across="floats"),
+    choices=f"EMG is {_DATA['emg'][1]} of its points. {points.SCALING} {CLUSTERS} {ERROR_ROWS}",
 )

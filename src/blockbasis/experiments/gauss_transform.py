@@ -35,6 +35,8 @@ _SIZES = {
 _CHECKED_COLUMNS = 50
 #: Exponents of n up to which growth counts as linear, and from which as quadratic.
 _LINEAR, _QUADRATIC = 1.1, 1.7
+#: Dimensions from which IFGT is said to be quadratic.
+_MANY = 10
 
 
 def _parts(quick: bool) -> list[Settings]:
@@ -90,21 +92,29 @@ def _draw(result: Result) -> Any:
                     rows = result.where(d=d, method=method, direct=direct)
                     if rows:
                         x, seconds = column(rows, "points"), column(rows, what)
-                        draw_growth(each, x, seconds, label=f"{label}{how}", place=method)
+                        look = f"{method}-direct" if direct else method
+                        draw_growth(each, x, seconds, label=f"{label}{how}", place=look)
             each.set(xlabel="points", title=f"{what} time, d = {d}")
             each.legend(frameon=False, fontsize="x-small")
     return figure
 
 
 def _judge(result: Result) -> Verdict:
-    holds, sentences = True, []
+    amiss, sentences = [], []
     for d in result.distinct("d"):
         growth = {method: _exponents(_alike(result.where(d=d, method=method))) for method in _METHODS}
         series = growth["ifgt"]["application"]
         worst = {m: max(column(result.where(d=d, method=m), "largest_error")) for m in _METHODS}
-        as_said = series <= _LINEAR if d < 10 else series >= _QUADRATIC
-        linear = max(growth[method][what] for method in ("bbf", "bbf-fixed") for what in growth[method]) <= _LINEAR
-        holds &= as_said and linear and worst["ifgt"] <= _TOL
+        if (series > _LINEAR) if d < _MANY else (series < _QUADRATIC):
+            amiss.append(f"the product by IFGT, d = {d}")
+        amiss += [
+            f"{'the product' if what == 'application' else 'all'} of {_METHODS[method]}, d = {d}"
+            for method in ("bbf", "bbf-fixed")
+            for what, power in growth[method].items()
+            if power > _LINEAR
+        ]
+        if worst["ifgt"] > _TOL:
+            amiss.append(f"the error of IFGT, d = {d}")
         largest = max(result.where(d=d, method="bbf"), key=lambda row: float(row["points"]))
         sentences.append(
             f"d = {d}: a product by IFGT {_path(result.where(d=d, method='ifgt'))} grows with exponent {series:.2f}; "
@@ -113,7 +123,9 @@ def _judge(result: Result) -> Verdict:
             f"points, largest error {worst['bbf']:.1g}. BBF of {_FIXED['n_clusters']} clusters and rank "
             f"{_FIXED['rank']}: {_both(growth['bbf-fixed'])}, largest error {worst['bbf-fixed']:.1g}."
         )
-    return Verdict(holds, " ".join(sentences))
+    limits = f"Up to {_LINEAR:g} counts as linear, from {_QUADRATIC:g} as quadratic"
+    outside = f"; not as claimed: {', '.join(amiss)}." if amiss else "."
+    return Verdict(not amiss, " ".join(sentences) + f" {limits}{outside}")
 
 
 def _path(rows: list[Row]) -> str:
@@ -164,4 +176,6 @@ EXPERIMENT = Experiment(
     _judge,
     timed=True,
     tabulate=_tabulate,
+    choices="BBF to a tolerance meets it, by its measured error; in 40 dimensions that leaves nothing to compress at "
+    "these sizes, so that its growth is shown at small ones.",
 )

@@ -78,11 +78,13 @@ def _judge(result: Result) -> Verdict:
             rows = result.where(data=name, algorithm=algorithm)
             found[f"{points.TITLES[name]}, {algorithm}"] = exponent(column(rows, "points"), column(rows, "seconds"))
     largest = max(column(result.rows, "points"))
+    above = [where for where, value in found.items() if value > _LINEAR]
     return Verdict(
-        max(found.values()) <= _LINEAR,
+        not above,
         f"The time grows as a power of n, up to {largest} points, of exponent "
         + ", ".join(f"{value:.2f} ({where})" for where, value in found.items())
-        + ".",
+        + f". Up to {_LINEAR:g} counts as linear, and below 1 costs that do not grow with n weigh in"
+        + (f"; above are {' and '.join(above)}." if above else "."),
     )
 
 
@@ -112,4 +114,5 @@ EXPERIMENT = Experiment(
     _judge,
     timed=True,
     tabulate=_tabulate,
+    choices=f"{_CLUSTERS} clusters, rank {_RANK}, at most {_DATA['covtype'][1]} points of Forest covertype.",
 )

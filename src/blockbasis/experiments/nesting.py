@@ -23,12 +23,12 @@ def describe(X: FloatArray, y: IntArray, label: int) -> Row:
 
 
 def judge_nested(result: Result) -> Verdict:
-    """The smaller class is good up to no larger a bandwidth, and is lost sooner as the bandwidth grows."""
+    """The smaller class is good up to a smaller bandwidth, and is lost sooner as the bandwidth grows."""
     good = {c: _bandwidths(result, c, 1 - _GOOD) for c in (_SMALLER, _LARGER)}
     kept = {c: max(_bandwidths(result, c, _LOST)) for c in (_SMALLER, _LARGER)}
     smaller, larger = (f"from h = {min(good[c]):.2g} to {max(good[c]):.2g}" for c in (_SMALLER, _LARGER))
     return Verdict(
-        max(good[_SMALLER]) <= max(good[_LARGER]) and kept[_SMALLER] < kept[_LARGER],
+        max(good[_SMALLER]) < max(good[_LARGER]) and kept[_SMALLER] < kept[_LARGER],
         f"The smaller class is within {_GOOD:.0%} of its best F1 {smaller}, the larger {larger}; half of the best is "
         f"left up to {kept[_SMALLER]:.2g} and {kept[_LARGER]:.2g}.",
     )

@@ -18,6 +18,8 @@ _CLUSTERS, _BANDWIDTH, _TOL = 10, 2.0, 1e-3
 _FULL = 0
 #: Radii that the paper prints, in units that it does not name: of the whole, and the largest of a cluster.
 _PAPER_FULL, _PAPER_LARGEST = 62.8, 42.4
+#: A rank is much lower when it is so many times lower.
+_MUCH = 2
 
 
 def _parts(quick: bool) -> list[Settings]:
@@ -89,12 +91,12 @@ def _judge(result: Result) -> Verdict:
     lower = [row for row in clusters if row["rank"] < row["rank_of_any_rows"]]
     shares = [row["rank"] / row["rank_of_any_rows"] for row in clusters]
     return Verdict(
-        widest < whole["radius"] and len(lower) == len(clusters),
+        widest < whole["radius"] and len(lower) == len(clusters) and _MUCH * highest <= whole["rank"],
         f"Radii of the clusters are {min(r['radius'] for r in clusters):.2g} to {widest:.2g} of {whole['radius']:.2g} "
         f"for all points (the largest {widest / whole['radius']:.0%} of it; the paper: "
         f"{_PAPER_LARGEST / _PAPER_FULL:.0%}), and ranks at {_TOL:g} at most {highest} of {whole['rank']}; "
         f"{len(lower)} of {len(clusters)} are lower than the rank of as many rows of anywhere, {min(shares):.0%} to "
-        f"{max(shares):.0%} of it.",
+        f"{max(shares):.0%} of it. {_MUCH} times lower than that of all points counts as much.",
     )
 
 

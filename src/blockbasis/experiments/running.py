@@ -141,7 +141,8 @@ def _finished(path: Path | None) -> tuple[dict[str, Part], tuple[str, ...]]:
 def _keep(path: Path | None, parts: dict[str, Part], missing: Sequence[str] = ()) -> None:
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, parts.values(), missing)
+        others, _ = _finished(path)  # another run may have written there meanwhile
+        write_json(path, {**others, **parts}.values(), missing)
 
 
 def processes() -> int:

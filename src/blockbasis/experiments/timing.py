@@ -15,6 +15,8 @@ T = TypeVar("T")
 
 #: A product is repeated until so many seconds have passed: single ones are too short to time.
 _LEAST_SECONDS = 0.1
+#: Work is not repeated from here on.
+_LONG_SECONDS = 5.0
 
 
 def timed(job: Callable[[], T]) -> tuple[float, T]:
@@ -25,9 +27,12 @@ def timed(job: Callable[[], T]) -> tuple[float, T]:
 
 
 def shortest(job: Callable[[], T], repetitions: int) -> tuple[float, T]:
-    """Seconds of the shortest of several runs of a piece of work, which others disturb least, and its last result."""
+    """Seconds of the shortest of several runs of a piece of work, which others disturb least, and its last result.
+
+    Work that takes long is done once: what disturbs it is little beside it.
+    """
     seconds, result = timed(job)
-    for _ in range(repetitions - 1):
+    for _ in range(repetitions - 1 if seconds < _LONG_SECONDS else 0):
         again, result = timed(job)
         seconds = min(seconds, again)
     return seconds, result
