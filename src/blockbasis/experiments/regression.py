@@ -200,8 +200,8 @@ def _judge(result: Result) -> Verdict:
         + f"{'; '.join(each)}; at the largest memory at most {_NEAR:g} is asked, beyond the paper. {PAPERS_OWN} is "
         + f"below in {paper_below}. MINRES converged in {_share_converged(result)} systems. All of these "
         + "predict with the exact kernel, as in the paper, which notes that Nyström methods and random features with "
-        + "their own kernel are competitive with BBF, whose advantage is then less pronounced. So it is: with their own "
-        + f"kernels KernelRidge is below Nyström in {own_below} of {count} cases, and at the largest memory they have "
+        + "their own kernel are competitive with BBF, whose advantage is then less pronounced. With their own kernels "
+        + f"KernelRidge is below Nyström in {own_below} of {count} cases, and at the largest memory they have "
         + f"{', '.join(own[_SURROGATE])} and {', '.join(own[_NYSTROM_SURROGATE])} of the exact solution's RMSE.",
         ours_only=paper_below < count,
     )
@@ -230,6 +230,6 @@ EXPERIMENT = Experiment(
     _draw,
     _judge,
     tabulate=_tabulate,
-    choices=f"{CLUSTERS} KernelRidge mixes in a local regression (`local_share` in the numbers) that the memory does not "
-    "count.",
+    choices=f"{CLUSTERS} KernelRidge mixes in a local regression (`local_share` in the numbers), which is not counted in "
+    "the memory.",
 )

@@ -75,8 +75,8 @@ EXPERIMENT = Experiment(
     "synthetic-memory",
     "Error against memory on synthetic data",
     "4.2.1",
-    "On 100 alternating clusters and on circles within a circle, at h = 0.0127 and 0.25, BBF has a comparable and often "
-    "far lower error than the competing methods at the same memory.",
+    "On 100 alternating clusters and on circles within a circle, at h = 0.0127 and 0.25, BBF has a comparable and "
+    "often far lower error than the competing methods at the same memory.",
     _parts,
     _measure,
     _draw,
