@@ -220,7 +220,7 @@ def test_a_claim_of_which_a_part_is_missing_holds_where_measured():
     parts = tuple(Part(settings, 0.0, 1.0, tuple(rows)) for settings, rows in memory())
     verdict = Result(EXPERIMENTS["error-vs-memory"], parts, ("emg",)).verdict()
     assert verdict.holds
-    assert f"{verdict}".startswith("Holds where measured.")
+    assert verdict.mark == "holds where measured"
 
 
 def test_a_run_that_overflows_is_no_success():
@@ -329,7 +329,7 @@ def test_classes_must_differ_widely():
 @pytest.mark.parametrize(("peak", "holds"), [(0.5, True), (2.0, False)])
 def test_the_smallest_class_must_peak_below_the_bandwidth_of_cross_validation(peak, holds):
     rows = [
-        {"class": c, "h": h, "f1": 1.0 if h == best else 0.5, "cv_accuracy": float(h == 2.0), "size": size}
+        {"class": c, "h": h, "f1": 1.0 if h == best else 0.5, "accuracy": float(h == 2.0), "size": size}
         for c, size, best in ((0, 10, peak), (1, 90, 2.0))
         for h in (0.5, 1.0, 2.0)
     ]

@@ -137,6 +137,6 @@ EXPERIMENT = Experiment(
     _measure,
     _draw,
     _judge,
-    choices=f"h = {_BANDWIDTH:g}, {_CLUSTERS} clusters and rank {_RANK}, which the paper does not give; the picture is of "
-    "the first run.",
+    choices=f"h = {_BANDWIDTH:g}, {_CLUSTERS} clusters and rank {_RANK}, which the paper does not give; the picture is "
+    "of the first run.",
 )

@@ -230,6 +230,6 @@ EXPERIMENT = Experiment(
     _draw,
     _judge,
     tabulate=_tabulate,
-    choices=f"{CLUSTERS} KernelRidge mixes in a local regression (`local_share` in the numbers), which is not counted in "
-    "the memory.",
+    choices=f"{CLUSTERS} KernelRidge mixes in a local regression (`local_share` in the numbers), which is not "
+    "counted in the memory.",
 )
