@@ -269,6 +269,7 @@ def compare(
             result = compare_methods(
                 X, chosen, methods=method or METHODS, budgets=memory or BUDGETS, runs=runs, seed=seed
             )
+        _out.print(f"Relative errors by floats per point: {escape(result.experiment.title)}", highlight=False)
         _out.print(_errors_table(result))
         for note in dict.fromkeys(row["note"] for row in result.rows if "note" in row):
             _out.print(f"[dim]{escape(note)}[/]")
@@ -300,8 +301,7 @@ def _errors_table(result: Result) -> Table:
     budgets = result.distinct("floats")
     means = {floats: mean_errors(result, floats=floats) for floats in budgets}
     columns = (Column(f"{floats} floats", overflow="fold") for floats in budgets)
-    title = f"{escape(result.experiment.title)}: relative error by floats per point"
-    table = Table(Column("method", overflow="fold"), *columns, title=title)
+    table = Table(Column("method", overflow="fold"), *columns)
     for method in result.distinct("method"):
         cells = []
         for floats in budgets:
