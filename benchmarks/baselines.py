@@ -75,16 +75,13 @@ def yardsticks(cases: list[Case], seeds: int) -> None:
 
 
 def meka(cases: list[Case], seeds: int) -> None:
-    header(
-        "data", "clusters", "floats per point", "MEKA, each seed", "least / median / largest", "known", "BBF, largest"
-    )
+    header("data", "clusters", "floats per point", "seeds", "least / quartiles / largest", "known", "BBF, largest")
     for case in cases:
         clusters, floats, known = MEKA[case.name]
         errors = case.errors("meka", floats, seeds, n_clusters=clusters, eta=0.0)  # as BBF: no block is cut off
-        spread = f"{errors.min():.3g} / {np.median(errors):.3g} / {errors.max():.3g}"
+        spread = " / ".join(f"{error:.3g}" for error in np.quantile(errors, (0, 0.25, 0.5, 0.75, 1)))
         best = case.errors("bbf", floats, seeds).max()
-        each = ", ".join(f"{error:.3g}" for error in errors)
-        row(case.name, clusters, floats, each, spread, " / ".join(map(str, known)), float(best))
+        row(case.name, clusters, floats, seeds, spread, " / ".join(map(str, known)), float(best))
 
 
 def others(cases: list[Case], seeds: int) -> None:

@@ -396,8 +396,8 @@ class CallableKernel(Kernel):
         if values[0] < -math.sqrt(np.finfo(K.dtype).eps) * max(values[-1], 0.0):
             raise ValueError(
                 f"The kernel callable must be positive semi-definite. Got a smallest eigenvalue of {values[0]:.3g} "
-                f"beside a largest of {values[-1]:.3g} on {len(values)} of the points instead; algorithm='paper' with "
-                "'rank' given takes any symmetric function."
+                f"beside a largest of {values[-1]:.3g} on {len(values)} of the points instead; factorize with "
+                "algorithm='paper' and 'rank' given takes any symmetric function."
             )
 
 

@@ -83,11 +83,11 @@ def test_around_every_point_one_term_is_enough(points):
 @pytest.mark.parametrize("tol", [0.1, 1e-3, 1e-6, 1e-10])
 @pytest.mark.parametrize(("d", "h"), [(1, 0.1), (2, 0.3), (3, 1.0), (5, 10.0)])
 def test_every_entry_is_within_the_tolerance(d, h, tol, seed):
-    X = unit_cube_mixture(1500, d, rng=seed)
+    X = unit_cube_mixture(3000, d, rng=seed)
     A = ifgt(X, bb.Gaussian(h), tol=tol, rng=seed)
-    some = np.random.default_rng(seed).choice(1500, 40, replace=False)
+    some = np.random.default_rng(seed).choice(3000, 40, replace=False)
     K = bb.Gaussian(h)(X, X[some])
-    unit = np.eye(1500)[:, some]
+    unit = np.eye(3000)[:, some]
     assert not A.direct
     assert np.abs(A @ unit - K).max() <= tol
     assert np.abs(A.T @ unit - K).max() <= tol
@@ -141,6 +141,29 @@ def test_points_are_few_then_many():
     """Work that does not depend on n beside work that grows with it."""
     assert ifgt(unit_cube_mixture(60, 3, rng=0), bb.Gaussian(0.5), rng=0).direct
     assert not ifgt(unit_cube_mixture(6000, 3, rng=0), bb.Gaussian(0.5), rng=0).direct
+
+
+def test_direct_evaluation_is_half_of_the_matrix(plane, monkeypatch):
+    """The work of the series lies between that of half of the entries and that of all: d + 20 for each."""
+    monkeypatch.setattr(MODULE, "_work", lambda *arguments: 0.51 * 800**2 * 22)
+    assert ifgt(plane, bb.Gaussian(0.5), rng=0).direct
+    monkeypatch.setattr(MODULE, "_work", lambda *arguments: 0.49 * 800**2 * 22)
+    assert not ifgt(plane, bb.Gaussian(0.5), rng=0).direct
+
+
+@pytest.mark.parametrize(("dtype", "tol"), [(np.float32, 2e-7), (np.float32, 1e-5), (np.float64, 1e-14)])
+def test_products_are_rounded_to_the_precision_of_the_points(plane, dtype, tol):
+    X = plane.astype(dtype)
+    A = ifgt(X, bb.Gaussian(0.5), tol=tol, rng=0)
+    assert np.abs(A.todense() - bb.Gaussian(0.5)(X.astype(np.float64))).max() <= tol + 4 * np.finfo(dtype).eps
+
+
+@pytest.mark.parametrize(("dtype", "tol"), [(np.float32, 1e-8), (np.float64, 1e-16)])
+def test_a_tolerance_below_the_precision(plane, dtype, tol):
+    with pytest.warns(
+        bb.AccuracyWarning, match=f"{tol:g} cannot be reached: products in {np.dtype(dtype)} are rounded"
+    ):
+        ifgt(plane.astype(dtype), bb.Gaussian(0.5), tol=tol, rng=0)
 
 
 def test_what_is_read(plane):

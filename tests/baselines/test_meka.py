@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
 import blockbasis as bb
 from blockbasis.baselines import bbf, meka
 from blockbasis.baselines.meka import shared_ranks
+
+MODULE = sys.modules["blockbasis.baselines.meka"]
 
 
 def in_cluster_order(A, K):
@@ -52,6 +56,29 @@ def test_links_are_exact_where_the_basis_holds_the_block(points, seed, relative)
         for j, columns in enumerate(A.basis.partition.clusters):
             if min(ranks[i], ranks[j]) >= 3:
                 np.testing.assert_allclose(dense[rows, columns], K[rows, columns], atol=1e-5)
+
+
+def test_2r_columns_and_3r_rows(points):
+    """What is evaluated after the question whether the function is a kernel, and the centres: each block once."""
+    asked = []
+
+    def kernel(X, Y):
+        asked.append((len(X), len(Y)))
+        return bb.Gaussian(0.3)(X, Y)
+
+    A = meka(points, kernel, rank=6, n_clusters=4, rng=0, eta=0.0)
+    sizes, ranks = A.basis.partition.sizes, A.basis.ranks
+    assert (3 * ranks < sizes).all()
+    columns = [(size, 2 * rank) for size, rank in zip(sizes, ranks, strict=True)]
+    links = [(3 * ranks[i], 3 * ranks[j]) for i in range(4) for j in range(i + 1, 4)]
+    assert asked == [(64, 64), (4, 4), *columns, *links]
+
+
+def test_the_pseudo_inverse_cuts_at_1e_6_whatever_the_scale():
+    """As MATLAB's with that tolerance given: of the eigenvalues of UᵀU, not of their quotients."""
+    basis = np.diag(np.sqrt([1.1e-6, 0.9e-6, 1e6]))
+    rows, solver = MODULE._sampled_rows(basis, np.random.default_rng(0))
+    np.testing.assert_allclose(solver @ basis[rows], np.diag([1.0, 0.0, 1.0]), atol=1e-9)
 
 
 def test_the_block_diagonal_where_all_links_are_cut(points):

@@ -8,7 +8,7 @@ from blockbasis.baselines import nystrom
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_formula(points, seed, relative, counting):
+def test_the_formula(points, seed, relative):
     """C W_r⁺ Cᵀ, with the columns that the function was asked for last."""
     asked = []
 

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
 import blockbasis as bb
 from blockbasis.baselines import nystrom, nystrom_leverage
+
+MODULE = sys.modules["blockbasis.baselines.nystrom_leverage"]
 
 
 def mean_error(method, X, kernel, rank):
@@ -28,7 +32,7 @@ def test_points_of_large_leverage_are_not_missed():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_formula(points, seed, relative):
-    """C W_r⁺ Cᵀ of scaled columns, drawn with replacement, with the scale that the exact scores give nearly."""
+    """C W⁺ Cᵀ of columns drawn with replacement."""
     asked = []
 
     def kernel(X, Y):
@@ -43,6 +47,29 @@ def test_the_formula(points, seed, relative):
     C, W = kernel(points, distinct), kernel(distinct, distinct)
     # At full rank no scale matters: it cancels in C W⁺ Cᵀ.
     assert relative(A, C @ np.linalg.pinv(W, hermitian=True) @ C.T) < 1e-6
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_columns_are_scaled_by_their_chances(points, seed, relative, monkeypatch):
+    """Where W is truncated, the scale decides which of its directions are kept."""
+    scores = np.linspace(0.01, 1, 160) ** 2
+    monkeypatch.setattr(MODULE, "leverage_scores", lambda operator, **settings: scores)
+    asked = []
+
+    def kernel(X, Y):
+        asked.append(Y.copy())
+        return np.exp(-cdist(X, Y, "sqeuclidean") / 0.09)
+
+    A = nystrom_leverage(points, kernel, rank=12, rng=seed)
+    drawn = cdist(asked[-1], points).argmin(axis=1)
+
+    def truncated(scale):
+        C = kernel(points, points[drawn]) * scale
+        U, s, _ = np.linalg.svd(scale[:, np.newaxis] * C[drawn])
+        return C @ (U[:, :12] / s[:12]) @ U[:, :12].T @ C.T
+
+    assert relative(A, truncated(1 / np.sqrt(24 * scores[drawn] / scores.sum()))) < 1e-8
+    assert relative(A, truncated(np.ones(24))) > 1e-3
 
 
 def test_as_good_as_uniform_where_leverage_is_even(many_points):

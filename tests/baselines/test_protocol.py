@@ -7,7 +7,7 @@ import blockbasis as bb
 from blockbasis.baselines.protocol import LowRank, check_problem, largest
 
 
-def test_a_factor_is_read_only(points):
+def test_a_factor_is_read_only():
     A = LowRank("some", np.ones((4, 2)))
     with pytest.raises(ValueError, match="read-only"):
         A.factor[0, 0] = 2

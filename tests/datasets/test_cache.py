@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 from blockbasis.datasets import DatasetError, cache_directory
 from blockbasis.datasets import cache as module
-from blockbasis.datasets.cache import digest, read_arrays, write_arrays
+from blockbasis.datasets.cache import digest, read_arrays, reason, write_arrays
 
 X = np.array([[1.0, 2.5], [3.0, -4.0], [0.0, 1e9]])
 y = np.array([1, 2, 3])
@@ -98,6 +99,21 @@ def test_truncated_files_are_refused(tmp_path, keep):
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(DatasetError, match=r"a.npz is not a whole npz file with arrays X and y"):
         read_arrays(path)
+
+
+def test_damaged_files_are_refused(tmp_path):
+    path = tmp_path / "a.npz"
+    write_arrays(path, X, y)
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        with contextlib.suppress(DatasetError):
+            np.testing.assert_array_equal(read_arrays(path)[0], X)  # the byte says nothing of the arrays
+
+
+def test_a_reason_ends_once():
+    assert reason(ValueError("so it is.")) == reason(ValueError("so it is")) == "so it is."
+    assert reason(EOFError()) == "EOFError."
 
 
 @pytest.mark.parametrize(

@@ -88,8 +88,18 @@ def test_what_only_looks_like_pandas(read):
     assert read("0,1\n2,3\n").X.tolist() == [[0, 1], [2, 3]]
     assert read("0,1,2\n").X.tolist() == [[0, 1, 2]]
     assert read("0,1,3\n4,5,6\n").X.tolist() == [[0, 1, 3], [4, 5, 6]]
-    assert read(",a\n5,1\n6,2\n").X.tolist() == [[5, 1], [6, 2]]
+    assert read("i,a\n5,1\n6,2\n").X.tolist() == [[5, 1], [6, 2]]
+    assert read(",a\n5,1\n5,2\n").X.tolist() == [[5, 1], [5, 2]]
+    assert read(",a\n5,1\n5.5,2\n").X.tolist() == [[5, 1], [5.5, 2]]
     assert read(",a\n0,1\n1,2\n", target="a").X.tolist() == [[0], [1]]
+
+
+def test_row_labels_in_any_order(read):
+    """What is left of pandas' index by a filter or a sample, and what R's write.csv writes."""
+    table = pd.DataFrame(POINTS, columns=["a", "b", "c"])
+    for part in (table[1:], table.sample(frac=1, random_state=0)):
+        assert read(part.to_csv()).X.tolist() == part.to_numpy().tolist()
+    assert read('"","a","b"\n"1",5,6\n"2",7,8\n').X.tolist() == [[5, 6], [7, 8]]
 
 
 def test_row_numbers_beside_a_target(read):
@@ -131,6 +141,14 @@ def test_a_target_of_text(read):
     assert data.y.tolist() == ["D", "R"]
 
 
+def test_signs_that_are_classes(read):
+    """They stand for a missing number, but not beside other words."""
+    for text in ("a,b\n1,-\n2,+\n", "1,-\n2,+\n"):
+        data = read(text, target=1)
+        assert data.X.tolist() == [[1], [2]]
+        assert data.y.tolist() == ["-", "+"]
+
+
 def test_a_target_that_turns_to_text_late(read):
     rows = [f"{k},{k}" for k in range(200)]
     assert read("\n".join([*rows, "1,x"]), target=1).y.tolist() == [*map(str, range(200)), "x"]
@@ -145,9 +163,18 @@ def test_a_target_that_turns_to_text_late(read):
         ("a,b\n1,2\n", 2, "must be the number of one of the 2 columns of .* Got 2 instead"),
         ("a,b\n1,2\n", -3, "Got -3 instead"),
         ("a\n1\n", "a", "must have a column beside the target"),
-        ("a,b\n1,\n2,3\n", "b", "must have a target in every line. Got '' in row 0 instead"),
-        ("a,b\n1,x\n2,NA\n", "b", "must have a target in every line. Got 'NA' in row 1 instead"),
-        ("a,b\n1,2\n3,nan\n", "b", "free of NaN and infinity. Got nan in row 1 of the target instead"),
+        ("a,b\n1,\n2,3\n", "b", "must have a target in every line. Got '' in line 2, column 'b' instead"),
+        ("a,b\n1,x\n\n2,NA\n", "b", "must have a target in every line. Got 'NA' in line 4, column 'b' instead"),
+        ("a,b\n1,2\n3,nan\n", "b", "must have a target in every line. Got 'nan' in line 3, column 'b' instead"),
+        ("a,b\n1,2\n3,-\n", "b", "must have a target in every line. Got '-' in line 3, column 'b' instead"),
+        ("a,b\n1,2\n3,inf\n", "b", "free of NaN and infinity. Got inf in row 1 of the target instead"),
+        ("a,b\n1,-\nnan,+\n", "b", "must have no missing values. Got 'nan' in line 3, column 'a' instead"),
+        (
+            "1,2\n3,4\n",
+            "b",
+            "must be the number of a column of .*a.csv, whose first line has no names. Got 'b' instead",
+        ),
+        ("1,2\n3,4\n", "2", "must be the number of a column of .* Got '2' instead"),
     ],
 )
 def test_bad_targets(read, text, target, message):
@@ -179,10 +206,16 @@ def test_targets_of_no_kind(read, target):
         ("x,y\n1,2\n3,?\n", "must have no missing values. Got '\\?' in line 3, column 'y' instead"),
         ("x,y\n1,2\n3,NA\n", "must have no missing values. Got 'NA' in line 3, column 'y'"),
         ("x,y\n1,2\n3,1_000\n", "Got '1_000' in line 3, column 'y'"),
-        ("x;y\n1,5;2,5\n", "Got '1,5' in line 2, column 'x'"),
-        ("x,y\n1,2\n3,nan\n", "free of NaN and infinity. Got nan in row 1, column 'y' instead"),
-        ("1,2\ninf,4\n", "free of NaN and infinity. Got inf in row 1, column 0 instead"),
-        ("x,y\n1,2\n3,\uff14\n", "cannot be read as a table of numbers: could not convert"),  # a digit only to Python
+        ("x;y\n1,5;2,5\n", "Got '1,5' in line 2, column 'x' instead. If these are decimal commas, replace them by"),
+        ("1,5;2,5\n3,5;4,5\n", "Got '5;2' in line 1, column 1 instead. If these are decimal commas, replace them by"),
+        ("x,y\n1,2\n3,nan\n", "must have no missing values. Got 'nan' in line 3, column 'y' instead"),
+        ("x,y\n1,2\n\n3,NaN\n", "must have no missing values. Got 'NaN' in line 4, column 'y' instead"),
+        ("1,2\ninf,4\n", "must be free of infinity. Got 'inf' in line 2, column 0 instead"),
+        ("1,2\n1e999,4\n", "must be free of infinity. Got '1e999' in line 2, column 0 instead"),
+        ("# made by hand\n1,2\n3,4\n", "fields in every line, .* in line 2 instead. Lines of comments must be removed"),
+        ("# x y\n1 2\n# the end\n", "Got 3 in line 3 instead. Lines of comments must be removed"),
+        # A digit only to Python, and a message of NumPy's that ends in a full stop itself.
+        ("x,y\n1,2\n3,\uff14\n", r"cannot be read as a table of numbers: could not convert.*[^.]\.$"),
         (b"x,y\n1,\xff\xfe\n", "must be text in UTF-8"),
     ],
 )
@@ -192,8 +225,22 @@ def test_what_is_wrong_is_said(read, tmp_path, text, message):
     assert str(tmp_path / "a.csv") in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "cell", [".", "-", "", "?", "<NA>", "#N/A", "nan", "1.2.3", "12:30", "1_000", "$5", "%", "0x1F"]
+)
+def test_an_unreadable_cell_makes_no_header(read, cell):
+    """The first line is a point among numbers, and would be lost."""
+    with pytest.raises(ValueError, match=re.escape(f"Got {cell!r} in line 1, column 1 instead")):
+        read(f"1,{cell},3\n4,5,6\n7,8,9\n")
+
+
+def test_names_without_numbers_may_be_anything(read):
+    assert read("%,12:30\n1,2\n").description.endswith(": %, 12:30.")
+    assert read("2020,_a\n1,2\n").description.endswith(": 2020, _a.")
+
+
 def test_columns_keep_their_numbers_beside_a_target(read):
-    with pytest.raises(ValueError, match=re.escape("Got nan in row 1, column 2 instead")):
+    with pytest.raises(ValueError, match=re.escape("Got 'nan' in line 2, column 2 instead")):
         read("1,2,3\n4,5,nan\n", target=1)
 
 

@@ -18,6 +18,14 @@ def test_every_column_has_mean_0_and_deviation_1():
     np.testing.assert_array_equal(X, before)
 
 
+def test_tiny_and_huge_columns():
+    """Whose squares vanish, or whose sums overflow; a scale of two to some power changes no digit."""
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    scale = np.ldexp(1.0, [-700, -900, 480])
+    np.testing.assert_array_equal(standardized(X * scale), standardized(X))
+    assert np.isfinite(standardized([[1e-320], [2e-320]])).all()
+
+
 @pytest.mark.parametrize("value", [0.0, 0.1, 1 / 3, 1e8 + 0.1])
 def test_constant_columns_are_zero(value):
     X = np.column_stack((np.full(1001, value), np.arange(1001)))

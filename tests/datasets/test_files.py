@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import builtins
+import codecs
+import contextlib
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import dump_svmlight_file
 
-from blockbasis.datasets import load_file
+from blockbasis.datasets import Dataset, files, load_file
 
 X = np.array([[1.5, 0.0, 3.0], [0.0, 5.0, 6.0]])
 y = np.array([1, -1])
@@ -46,7 +49,11 @@ def test_npz(tmp_path):
 @pytest.mark.parametrize(
     ("arrays", "settings", "message"),
     [
-        ({"a": X, "b": X}, {}, "must hold an array X, or a single array of two dimensions. Got a, b instead"),
+        (
+            {"a": X, "b": X},
+            {},
+            "must hold an array X, or a single array of numbers in two dimensions. Got a, b instead",
+        ),
         ({"a": y}, {}, "must hold an array X, or a single array"),
         ({"X": y}, {}, r"must hold points by columns, at least one of each. Got shape \(2,\) instead"),
         ({"X": X[:0]}, {}, "at least one of each"),
@@ -57,6 +64,13 @@ def test_npz(tmp_path):
         ({"X": X}, {"target": 3}, "must be the number of one of the 3 columns"),
         ({"X": X[:, :1]}, {"target": 0}, "at least one of each"),
         ({"X": X, "y": np.array([1.0, np.nan])}, {}, "Got nan in row 1 of the target"),
+        ({"X": X, "y": y + 1j}, {}, "must hold numbers or text as the target. Got dtype complex128 instead"),
+        (
+            {"X": X, "y": y.astype("M8[s]")},
+            {},
+            r"a.npz must hold numbers or text as the target. Got dtype datetime64\[s\]",
+        ),
+        ({"X": X, "y": y.astype(object)}, {}, "is not a whole npz file of numbers: Object arrays cannot be loaded"),
         ({"X": np.where(X == 5, np.inf, X)}, {}, "Got inf in row 1, column 1 instead"),
     ],
 )
@@ -89,6 +103,27 @@ def test_truncated_npz(tmp_path):
         load_file(path)
 
 
+def test_other_arrays_are_not_read(tmp_path):
+    path, other = tmp_path / "a.npz", np.array([[object()]])
+    np.savez(path, X=X, y=y, other=other)
+    np.testing.assert_array_equal(load_file(path).y, y)
+    np.savez(path, points=X, nsp=y, y=other, other=other)
+    np.testing.assert_array_equal(load_file(path, target="nsp").X, X)
+
+
+@pytest.mark.parametrize("save", [np.save, np.savez, np.savez_compressed])
+def test_damaged_bytes_have_one_error(tmp_path, save):
+    """Of zipfile, zlib, tokenize and numpy come many more; a byte that changes a number only goes unseen in npy."""
+    path = tmp_path / ("a.npy" if save is np.save else "a.npz")
+    save(path, X) if save is np.save else save(path, X=X, y=y)
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        for flipped in (0x01, 0xFF):
+            path.write_bytes(whole[:place] + bytes([whole[place] ^ flipped]) + whole[place + 1 :])
+            with contextlib.suppress(ValueError):
+                assert isinstance(load_file(path), Dataset)
+
+
 @pytest.mark.parametrize("save", [np.save, np.savez])
 def test_nothing_is_unpickled(tmp_path, save):
     path = tmp_path / ("a.npy" if save is np.save else "a.npz")
@@ -116,6 +151,34 @@ def test_libsvm(tmp_path, suffix):
     path.write_text("# nothing\n")
     with pytest.raises(ValueError, match="at least one of each"):
         load_file(path)
+
+
+def test_libsvm_with_a_byte_order_mark(tmp_path):
+    path = tmp_path / "a.svm"
+    path.write_bytes(codecs.BOM_UTF8 + b"1 1:0.5 2:2\n-1 1:3\n")
+    assert load_file(path).X.tolist() == [[0.5, 2], [3, 0]]
+    assert load_file(path).y.tolist() == [1, -1]
+
+
+@pytest.mark.parametrize("index", [3 * 10**9, 10**11, 10**30])
+def test_libsvm_with_an_index_beyond_all_integers(tmp_path, index):
+    path = tmp_path / "a.svm"
+    path.write_text(f"1 {index}:1\n")
+    with pytest.raises(ValueError, match=r"a.svm is not a LIBSVM file, lines of 'label index:value ...': .*[^.]\.$"):
+        load_file(path)
+
+
+def test_libsvm_that_does_not_fit_as_a_dense_array(tmp_path, monkeypatch):
+    path = tmp_path / "a.svm"
+    path.write_text("1 1:1\n2 1000:1\n")
+    monkeypatch.setattr(files, "available_memory", lambda: 15_999)
+    with pytest.raises(
+        MemoryError, match="fit into memory .* Got 2 points and indices up to 1000, 1.6e-05 GB, instead"
+    ):
+        load_file(path)
+    for enough in (16_000, None):
+        monkeypatch.setattr(files, "available_memory", lambda enough=enough: enough)
+        assert load_file(path).X.shape == (2, 1000)
 
 
 # --- Parquet ---------------------------------------------------------------------------------------------------------
@@ -157,11 +220,42 @@ def test_parquet(parquet):
         ({"a": [1, 2], "b": ["x", None]}, {"target": "b"}, "must have a target in every row. Got none in row 1"),
         ({"a": [1, 2]}, {"target": "b"}, "must name one column of .*'a'. Got 'b' instead"),
         ({"a": [1, 2]}, {"target": "a"}, "2 rows and 0 columns beside the target"),
+        ({"a": [1, 2], "b": [[1], [2]]}, {"target": "b"}, "must hold numbers or text as the target. Got dtype object"),
+        ({"a": [1, 2], "b": y.astype("M8[s]")}, {"target": "b"}, r"a.parquet must hold .* Got dtype datetime64\[ms\]"),
     ],
 )
 def test_bad_parquet(parquet, columns, settings, message):
     with pytest.raises(ValueError, match=message):
         load_file(parquet(**columns), **settings)
+
+
+def test_the_index_of_pandas(tmp_path):
+    """Without a name it labels rows; a name makes it a column."""
+    path = tmp_path / "a.parquet"
+    table = pd.DataFrame({"a": [1, 2, 3], "b": [0.5, 1.5, 2.5]}, index=[7, 3, 5])
+    table.to_parquet(path)
+    assert load_file(path).X.tolist() == table.to_numpy().tolist()
+    assert load_file(path, target=-1).y.tolist() == [0.5, 1.5, 2.5]
+    table.rename_axis("place").to_parquet(path)
+    assert load_file(path).description == "3 points, 3 columns: a, b, place."
+
+
+def test_parquet_classes_of_pandas(tmp_path):
+    path = tmp_path / "a.parquet"
+    pd.DataFrame({"a": [1, 2, 3], "b": pd.Categorical(["x", "y", "x"])}).to_parquet(path)
+    assert load_file(path, target="b").y.tolist() == ["x", "y", "x"]
+
+
+def test_parquet_columns_of_one_name(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pa.Table.from_arrays([pa.array([1, 2]), pa.array([3, 4])], names=["a", "a"]), path)
+    assert load_file(path).X.tolist() == [[1, 3], [2, 4]]
+    assert load_file(path, target=1).y.tolist() == [3, 4]
+    with pytest.raises(ValueError, match="must name one column of .* Got 'a' instead"):
+        load_file(path, target="a")
 
 
 def test_an_empty_parquet(parquet):

@@ -273,6 +273,10 @@ def test_bad_settings(tmp_path, monkeypatch):
         datasets.load("abalone", data_home=3)
     with pytest.raises(NotADirectoryError, match="'data_home' parameter of load must be a directory that exists"):
         datasets.load("abalone", data_home=tmp_path / "none")
+    with pytest.raises(TypeError, match="'data_home' parameter of find must be a directory or None. Got 3 instead"):
+        datasets.find("abalone", 3)
+    with pytest.raises(NotADirectoryError, match="'data_home' parameter of find must be a directory that exists"):
+        datasets.find("abalone", tmp_path / "none")
     monkeypatch.setenv("BLOCKBASIS_DATA", str(tmp_path / "none"))
     with pytest.raises(
         NotADirectoryError, match="environment variable BLOCKBASIS_DATA must be a directory that exists"

@@ -54,8 +54,8 @@ def approximate(
     X : array-like of shape (n, d)
         The points: finite real numbers. The work is done in float64, the result has the precision of the points.
     kernel : Kernel or callable
-        Such as ``Gaussian(1.0)``, or a function k(X, Y) -> array that is symmetric and positive semi-definite.
-        "random-features" needs a kernel of the package, "ifgt" a Gaussian.
+        Such as ``Gaussian(1.0)``, or a function k(X, Y) -> array that is symmetric and, but for "bbf-paper", positive
+        semi-definite. "random-features" needs a kernel of the package, "ifgt" a Gaussian.
     method : str
         The best approximation of its rank: "svd". Low rank, from columns: "nystrom", "nystrom-kmeans",
         "nystrom-leverage", "rpcholesky"; from the kernel's spectral density: "random-features". A basis for each

@@ -10,7 +10,15 @@ import numpy as np
 
 from blockbasis._parallel import single_threaded
 from blockbasis._typing import FloatArray, IntArray, Seed
-from blockbasis.baselines.protocol import Approximation, Problem, check_budget, check_clusters, check_problem
+from blockbasis.baselines.protocol import (
+    Approximation,
+    Problem,
+    check_budget,
+    check_clusters,
+    check_one_each,
+    check_problem,
+)
+from blockbasis.costs import stored_floats
 from blockbasis.factorize import factorize
 from blockbasis.matrix import KernelMatrix
 from blockbasis.operator import BlockBasis
@@ -116,6 +124,7 @@ def bbf_paper(
     ----------
     X : array-like of shape (n, d)
     kernel : Kernel or callable
+        A function need not be positive semi-definite: symmetric is enough.
     memory : int or str, default=None
         Floats, or a size such as "512MB", that U and C may have. All singular values of the diagonal blocks are
         computed: cubic time in their points.
@@ -145,7 +154,7 @@ def bbf_paper(
     True
     """
     caller = "bbf_paper"
-    problem = check_problem(X, kernel, memory, rank, rng, caller=caller)
+    problem = check_problem(X, kernel, memory, rank, rng, semidefinite=False, caller=caller)
     k = check_clusters(n_clusters, problem, default=default_clusters(problem.n_points), caller=caller)
     of_partition, of_factorization = problem.rng.spawn(2)
     with single_threaded():
@@ -174,15 +183,9 @@ def _ranks_within(problem: Problem, partition: Partition, caller: str) -> IntArr
         return np.array([least_rank(*each) for each in zip(energies, [0.0] * len(shares), shares, strict=True)])
 
     def stored(ranks: IntArray) -> int:
-        total = int(ranks.sum())
-        return int(partition.sizes @ ranks) + total * (total + 1) // 2
+        return stored_floats(partition.sizes, ranks, diagonal=False)
 
-    one_each = np.ones(partition.n_clusters, dtype=np.intp)
-    if stored(one_each) > problem.memory:
-        raise ValueError(
-            f"The 'memory' parameter of {caller} must be enough for one vector in each cluster, {stored(one_each)} "
-            f"floats. Got {problem.memory} floats instead."
-        )
+    check_one_each(stored(np.ones(partition.n_clusters, dtype=np.intp)), problem, caller)
     low, high = _LEAST_TOL, math.log10(partition.n_points)  # at n one vector is enough for every cluster
     for _ in range(_HALVINGS):
         middle = (low + high) / 2

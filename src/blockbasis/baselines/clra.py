@@ -11,6 +11,7 @@ from blockbasis._parallel import single_threaded
 from blockbasis._typing import IntArray, Seed
 from blockbasis.baselines.protocol import Clustered, Problem, check_clusters, check_problem, largest
 from blockbasis.basis import BlockDiagonal, ClusterBasis
+from blockbasis.costs import stored_floats
 from blockbasis.inner import symmetric_inner
 from blockbasis.matrix import KernelMatrix
 from blockbasis.partition import Partition, kmeans
@@ -83,9 +84,7 @@ def _ranks(problem: Problem, partition: Partition, caller: str) -> IntArray:
         return np.minimum(problem.rank, sizes)
 
     def stored(rank: int) -> int:
-        ranks = np.minimum(rank, sizes)
-        total = int(ranks.sum())
-        return int(sizes @ ranks) + total * (total + 1) // 2
+        return stored_floats(sizes, np.minimum(rank, sizes), diagonal=False)
 
     return np.minimum(largest(stored, problem, int(sizes.max()), caller), sizes)
 

@@ -179,8 +179,10 @@ def check_budget(memory: Any, rank: Any, *, caller: str) -> None:
         raise ValueError(f"{caller} takes one of 'memory' and 'rank'. Got {'neither' if rank is None else 'both'}.")
 
 
-def check_problem(X: Any, kernel: Any, memory: Any, rank: Any, rng: Seed, *, caller: str) -> Problem:
-    """Arguments as all methods with a budget take them."""
+def check_problem(
+    X: Any, kernel: Any, memory: Any, rank: Any, rng: Seed, *, semidefinite: bool = True, caller: str
+) -> Problem:
+    """Arguments as all methods with a budget take them; a function need not be ``semidefinite`` for all of them."""
     check_budget(memory, rank, caller=caller)
     X = check_points(X, name="X", caller=caller)
     if memory is not None:
@@ -190,7 +192,7 @@ def check_problem(X: Any, kernel: Any, memory: Any, rank: Any, rng: Seed, *, cal
     generator = check_rng(rng, name="rng", caller=caller)
     matrix = KernelMatrix(as_kernel(kernel, caller=caller), X.astype(np.float64, copy=False))
     of_check, of_method = generator.spawn(2)
-    check_function(matrix, of_check, semidefinite=True)
+    check_function(matrix, of_check, semidefinite=semidefinite)
     return Problem(matrix, X.dtype, memory, rank, of_method)
 
 
@@ -211,15 +213,21 @@ def check_clusters(n_clusters: Any, problem: Problem, *, default: int = DEFAULT_
     return check_integer(n_clusters, name="n_clusters", caller=caller, low=1, high=problem.n_points)
 
 
+def check_one_each(stored: int, problem: Problem, caller: str) -> None:
+    """Room for the floats of one vector in each cluster."""
+    assert problem.memory is not None
+    if stored > problem.memory:
+        raise ValueError(
+            f"The 'memory' parameter of {caller} must be enough for one vector in each cluster, {stored} floats. Got "
+            f"{problem.memory} floats instead: lower 'n_clusters'."
+        )
+
+
 def largest(stored: Callable[[int], int], problem: Problem, high: int, caller: str) -> int:
     """The largest number from 1 to ``high`` for which no more floats are stored than the budget has."""
     assert problem.memory is not None
     low = 1
-    if stored(low) > problem.memory:
-        raise ValueError(
-            f"The 'memory' parameter of {caller} must be enough for one vector in each cluster, {stored(low)} floats. "
-            f"Got {problem.memory} floats instead."
-        )
+    check_one_each(stored(low), problem, caller)
     while high > low:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if stored(middle) <= problem.memory else (low, middle - 1)

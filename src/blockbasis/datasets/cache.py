@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
@@ -61,6 +64,22 @@ def digest(X: FloatArray, y: FloatArray) -> str:
     return total.hexdigest()
 
 
+def reason(error: Exception) -> str:
+    """What an error says, as the end of a sentence of our own."""
+    return f"{str(error).rstrip('.') or type(error).__name__}."
+
+
+@contextmanager
+def reading(path: Path, what: str, failure: type[Exception]) -> Iterator[BinaryIO]:
+    """A stream of a file of NumPy's; whatever goes wrong with its bytes is a ``failure`` to be ``what`` they should."""
+    try:
+        # A stream of our own, because numpy leaves its file open when it is no archive.
+        with path.open("rb") as stream:
+            yield stream
+    except Exception as error:  # noqa: BLE001 (whatever zipfile, zlib, tokenize and numpy make of bytes that are damaged)
+        raise failure(f"{path} is not a whole {what}: {reason(error)}") from error
+
+
 def read_arrays(path: Path) -> tuple[FloatArray, FloatArray]:
     """X and y of an npz file.
 
@@ -69,12 +88,9 @@ def read_arrays(path: Path) -> tuple[FloatArray, FloatArray]:
     DatasetError
         When the file is not a whole archive with both.
     """
-    try:
-        # A stream of our own, because numpy leaves its file open when it is no archive.
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            X, y = archive["X"], archive["y"]
-    except Exception as error:  # noqa: BLE001 (whatever zipfile, zlib and numpy make of bytes that are not ours)
-        raise DatasetError(f"{path} is not a whole npz file with arrays X and y: {error}.") from error
+    what = "npz file with arrays X and y"
+    with reading(path, what, DatasetError) as stream, np.load(stream, allow_pickle=False) as archive:
+        X, y = archive["X"], archive["y"]
     if X.ndim != 2 or y.shape != X.shape[:1] or X.dtype.kind not in "fiub" or y.dtype.kind not in "fiub":
         raise DatasetError(
             f"{path} must hold X, points by columns, and y, one number for each point. Got X of shape {X.shape} and "

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import itertools
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, TextIO
@@ -12,12 +13,15 @@ from typing import NoReturn, TextIO
 import numpy as np
 
 from blockbasis._typing import FloatArray
+from blockbasis.datasets.cache import reason
 
 #: None stands for any number of blanks.
 _DELIMITERS = (",", ";", "\t", "|", None)
 #: Lines looked at to find out the layout.
 _SAMPLE = 50
-_MISSING = frozenset({"", "?", "na", "n/a", "null", "none"})
+_MISSING = frozenset({"", "?", "na", "n/a", "#n/a", "<na>", "nan", "null", "none"})
+#: Missing where a number should be; beside other words they may be classes, as "-" is beside "+".
+_DASHES = frozenset({"-", "."})
 
 Row = Sequence[str]
 #: What a file holds: X, y or None, and the names (or else numbers) of the columns of X.
@@ -62,7 +66,7 @@ def read_csv(path: Path, target: str | int | None) -> Contents:
         Names of the columns of X, or their numbers in the file.
     """
     try:
-        layout = _find_layout(path, named=isinstance(target, str))
+        layout = _find_layout(path, target)
         place = None if target is None else find_column(path, target, layout.columns())
         if place is not None and layout.width == 1:
             raise ValueError(f"{path} must have a column beside the target. Got one column instead.")
@@ -70,7 +74,7 @@ def read_csv(path: Path, target: str | int | None) -> Contents:
         values = _read_values(path, layout, place, labels)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} must be text in UTF-8. Got {error} instead.") from error
-    y = None if place is None else _decode(path, values[:, place].astype(np.intp), labels)
+    y = None if place is None else _decode(values[:, place].astype(np.intp), labels)
     kept = [j for j in range(layout.width) if j != place]
     if len(kept) > 1 and kept[0] == 0 and _are_row_numbers(layout, values):
         kept = kept[1:]
@@ -97,7 +101,7 @@ def find_column(path: Path, target: str | int, columns: Sequence[str | int]) -> 
 # --- layout ----------------------------------------------------------------------------------------------------------
 
 
-def _find_layout(path: Path, *, named: bool) -> _Layout:
+def _find_layout(path: Path, target: str | int | None) -> _Layout:
     with _open(path) as stream:
         lines = list(itertools.islice((line for line in stream if line.strip()), _SAMPLE))
     if not lines:
@@ -105,7 +109,13 @@ def _find_layout(path: Path, *, named: bool) -> _Layout:
     lines[0] = lines[0].removeprefix("#")  # before the header that numpy.savetxt writes
     delimiter = max(_DELIMITERS, key=lambda candidate: _fit(list(_rows(lines, candidate))))
     first, *rest = _rows(lines, delimiter)
-    if not named and not _is_header(first, rest):
+    named = isinstance(target, str)
+    if not _is_header(first, rest) and not (named and any(map(_is_word, first))):
+        if named:
+            raise ValueError(
+                f"The 'target' parameter of load_file must be the number of a column of {path}, whose first line has "
+                f"no names. Got {target!r} instead."
+            )
         return _Layout(delimiter, None, len(first))
     if not rest:
         raise ValueError(f"{path} has a header and no points.")
@@ -119,10 +129,15 @@ def _fit(rows: Sequence[Row]) -> tuple[bool, int, int]:
 
 
 def _is_header(first: Row, rest: Sequence[Row]) -> bool:
-    """Whether the first line names columns: text above numbers, nothing but text, or pandas' numbers of columns."""
-    text = [not _is_number(cell) and not _is_missing(cell) for cell in first]
-    above = (any(_is_number(row[j]) for row in rest if j < len(row)) for j, is_text in enumerate(text) if is_text)
-    return any(above) or all(text) or (bool(rest) and _is_numbering(first))
+    """Whether the first line names columns: words above numbers, nothing but words, or pandas' numbers of columns."""
+    above_numbers = [
+        cell
+        for j, cell in enumerate(first)
+        if _is_word(cell) and any(_is_number(row[j]) for row in rest if j < len(row))
+    ]
+    if any(map(_is_number, first)) and not all(map(_is_name, above_numbers)):
+        return False  # a point, and what is no name a number that went wrong
+    return bool(above_numbers) or all(map(_is_word, first)) or (bool(rest) and _is_numbering(first))
 
 
 def _is_numbering(first: Row) -> bool:
@@ -133,8 +148,9 @@ def _is_numbering(first: Row) -> bool:
 
 
 def _are_row_numbers(layout: _Layout, values: FloatArray) -> bool:
-    """Whether the first column is pandas' index, which has no name: a place in the file is no coordinate."""
-    return layout.columns()[0] == "" and bool(np.array_equal(values[:, 0], np.arange(len(values))))
+    """Whether the first column labels rows: without a name, and another whole number for each, in any order."""
+    labels = values[:, 0]
+    return layout.columns()[0] == "" and len(np.unique(labels)) == len(labels) and bool((labels % 1 == 0).all())
 
 
 def _is_number(cell: str) -> bool:
@@ -146,7 +162,16 @@ def _is_number(cell: str) -> bool:
 
 
 def _is_missing(cell: str) -> bool:
-    return cell.strip().lower() in _MISSING
+    return cell.strip().lower() in _MISSING | _DASHES
+
+
+def _is_word(cell: str) -> bool:
+    return not _is_number(cell) and not _is_missing(cell)
+
+
+def _is_name(word: str) -> bool:
+    first = word.strip()[0]
+    return first.isalpha() or first == "_"
 
 
 def _open(path: Path) -> TextIO:
@@ -185,38 +210,67 @@ def _read_values(path: Path, layout: _Layout, place: int | None, labels: dict[st
             _explain(path, layout, place, error)
     if values.shape[1] != layout.width:
         _explain(path, layout, place, ValueError(f"lines have {values.shape[1]} fields"))
+    gaps = _gaps(labels)
+    if gaps or not np.isfinite(values).all():
+        _explain(path, layout, place, ValueError("values are missing or not finite"), gaps)
     return values
 
 
-def _decode(path: Path, codes: FloatArray, labels: dict[str, int]) -> FloatArray:
+def _gaps(labels: Collection[str]) -> set[str]:
+    """Labels that stand for no target at all."""
+    missing = _MISSING if any(map(_is_word, labels)) else _MISSING | _DASHES
+    return {label for label in labels if label.lower() in missing}
+
+
+def _decode(codes: FloatArray, labels: dict[str, int]) -> FloatArray:
     """The target's values: numbers where all of them are, else text."""
-    for label, code in labels.items():
-        if _is_missing(label):
-            row = int(np.flatnonzero(codes == code)[0])
-            raise ValueError(f"{path} must have a target in every line. Got {label!r} in row {row} instead.")
     numeric = all(_is_number(label) for label in labels)
     return np.array([float(label) for label in labels] if numeric else list(labels))[codes]
 
 
-def _explain(path: Path, layout: _Layout, place: int | None, error: ValueError) -> NoReturn:
-    """Say which line could not be read and why; ``error`` is what is known if none is found."""
+# --- what is wrong ---------------------------------------------------------------------------------------------------
+
+
+def _explain(path: Path, layout: _Layout, place: int | None, error: ValueError, gaps: Collection[str] = ()) -> NoReturn:
+    """Say which line is wrong and why; ``error`` is what is known if none is found, ``gaps`` are no targets."""
     columns = layout.columns()
     with _open(path) as stream:
         numbered = ((k, line) for k, line in enumerate(stream, start=1) if line.strip())
-        for k, line in itertools.islice(numbered, 0 if layout.names is None else 1, None):
+        header = "" if layout.names is None else next(numbered)[1]
+        for k, line in numbered:
             row = next(_rows([line], layout.delimiter))
             if len(row) != layout.width:
                 raise ValueError(
                     f"{path} must have {layout.width} fields in every line, as in the first. Got {len(row)} in line "
-                    f"{k} instead."
+                    f"{k} instead.{_hint_at_comments(header, line)}"
                 ) from error
             for j, cell in enumerate(row):
-                if j == place or _is_number(cell):
-                    continue
-                where = f"line {k}, column {columns[j]!r}"
-                if _is_missing(cell):
-                    raise ValueError(f"{path} must have no missing values. Got {cell!r} in {where} instead.") from error
-                raise ValueError(
-                    f"{path} must hold numbers in every column except the target. Got {cell!r} in {where} instead."
-                ) from error
-    raise ValueError(f"{path} cannot be read as a table of numbers: {error}.") from error
+                must = _demand(cell) if j != place else "have a target in every line" if cell.strip() in gaps else None
+                if must is not None:
+                    raise ValueError(
+                        f"{path} must {must}. Got {cell!r} in line {k}, column {columns[j]!r} instead."
+                        f"{_hint_at_commas(cell)}"
+                    ) from error
+    raise ValueError(f"{path} cannot be read as a table of numbers: {reason(error)}") from error
+
+
+def _demand(cell: str) -> str | None:
+    """What a file must do so that a cell is a coordinate; None where it is one."""
+    if _is_missing(cell):
+        return "have no missing values"
+    if not _is_number(cell):
+        return "hold numbers in every column except the target"
+    return None if math.isfinite(float(cell)) else "be free of infinity"
+
+
+def _hint_at_comments(header: str, line: str) -> str:
+    if not header.startswith("#") and not line.startswith("#"):
+        return ""
+    return " Lines of comments must be removed: a first line that begins with '#' is read as the header."
+
+
+def _hint_at_commas(cell: str) -> str:
+    """Of a number like 1,5, or of the end of one and the beginning of the next: 5;2."""
+    if not {",", ";"} & set(cell) or not all(_is_number(part.replace(",", ".", 1)) for part in cell.split(";")):
+        return ""
+    return " If these are decimal commas, replace them by points."

@@ -65,6 +65,9 @@ def standardized(X: Any) -> FloatArray:
            [ 1.,  0.]])
     """
     X = check_points(X, name="X", caller="standardized", dtype=np.float64)
+    # By a power of two, which changes no digit: squares of tiny numbers would vanish, and sums of huge ones overflow.
+    _, exponents = np.frexp(np.abs(X).max(axis=0))
+    X = np.ldexp(X, -exponents)
     centred = X - X.mean(axis=0)
     # A mean is rounded: what is left of a constant column, and its standard deviation, would be rounding.
     constant = X.min(axis=0) == X.max(axis=0)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import zipfile
+from codecs import BOM_UTF8
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,12 +13,20 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
+from blockbasis._machine import available_memory
 from blockbasis._typing import FloatArray
+from blockbasis.datasets.cache import reading, reason
 from blockbasis.datasets.csvfile import Contents, find_column, read_csv
 from blockbasis.datasets.dataset import Dataset
 
 #: Columns named in a description.
 _NAMES_SHOWN = 100
+#: Kinds of dtypes that hold real numbers.
+_REAL = "fiub"
+#: How members of an npz archive end.
+_NPY = ".npy"
+#: As pandas calls an index without a name: labels of rows, no coordinates.
+_UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 
 
 def load_file(path: str | os.PathLike[str], *, target: str | int | None = None) -> Dataset:
@@ -24,11 +34,12 @@ def load_file(path: str | os.PathLike[str], *, target: str | int | None = None) 
 
     ======================================  =========================================================================
     ``.csv``, ``.tsv``, ``.txt``, ``.data`` Text, a point to a line. The delimiter (comma, semicolon, tab, bar or
-                                            blanks) and whether there is a header are found out; row numbers without
-                                            a name, as pandas writes them, are left out.
+                                            blanks) and whether there is a header are found out; a first column
+                                            without a name that numbers the rows, in whatever order, is left out.
     ``.npz``                                Array ``X``, or the only one of two dimensions; ``y`` where there is one.
     ``.npy``                                An array of two dimensions.
-    ``.parquet``                            Needs pyarrow: ``pip install blockbasis[data]``.
+    ``.parquet``                            Needs pyarrow: ``pip install blockbasis[data]``. An index of pandas' is left
+                                            out where it has no name.
     ``.libsvm``, ``.svm``, ``.svmlight``    Labels become y. The points become dense.
     ======================================  =========================================================================
 
@@ -49,6 +60,8 @@ def load_file(path: str | os.PathLike[str], *, target: str | int | None = None) 
     ------
     ValueError
         When the file is empty, ragged, or holds text, a missing value or an infinity; it says where.
+    MemoryError
+        When the points of a LIBSVM file are too large to be dense.
 
     Examples
     --------
@@ -108,6 +121,8 @@ def _check_numbers(path: Path, X: FloatArray, y: FloatArray | None, columns: Seq
             f"{path} must be free of NaN and infinity. Got {X[row, column]} in row {row}, column {columns[column]!r} "
             "instead."
         )
+    if y is not None and y.dtype.kind not in _REAL + "U":
+        raise ValueError(f"{path} must hold numbers or text as the target. Got dtype {y.dtype} instead.")
     if y is not None and y.dtype.kind == "f" and not np.isfinite(y).all():
         row = np.flatnonzero(~np.isfinite(y))[0]
         raise ValueError(f"{path} must be free of NaN and infinity. Got {y[row]} in row {row} of the target instead.")
@@ -117,33 +132,30 @@ def _check_numbers(path: Path, X: FloatArray, y: FloatArray | None, columns: Seq
 
 
 def _read_npy(path: Path, target: str | int | None) -> Contents:
-    try:
-        with path.open("rb") as stream:
-            X = np.lib.format.read_array(stream, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise ValueError(f"{path} is not a whole npy file of numbers: {error}.") from error
+    with reading(path, "npy file of numbers", ValueError) as stream:
+        X = np.lib.format.read_array(stream, allow_pickle=False)
     return _split(path, _check_table(path, X), target)
 
 
 def _read_npz(path: Path, target: str | int | None) -> Contents:
-    try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            arrays = dict(archive)
-    except (ValueError, EOFError, OSError, TypeError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} is not a whole npz file of numbers: {error}.") from error
-    tables = [name for name, array in arrays.items() if array.ndim == 2]
-    name = "X" if "X" in arrays else tables[0] if len(tables) == 1 else None
-    if name is None:
+    label = "y" if target is None else target
+    with reading(path, "npz file of numbers", ValueError) as stream, zipfile.ZipFile(stream) as archive:
+        names = [member.removesuffix(_NPY) for member in archive.namelist() if member.endswith(_NPY)]
+        tables = ["X"] if "X" in names else [name for name in names if _is_table(archive, name)]
+        # The others are none of our business, and may be of any kind.
+        wanted = [name for name in names if name in (*tables[:1], label)]
+        arrays: dict[str | int, FloatArray] = {name: _read_array(archive, name) for name in wanted}
+    if len(tables) != 1:
         raise ValueError(
-            f"{path} must hold an array X, or a single array of two dimensions. Got {', '.join(arrays)} instead."
+            f"{path} must hold an array X, or a single array of numbers in two dimensions. Got {', '.join(names)} "
+            "instead."
         )
-    X = _check_table(path, arrays[name])
+    X = _check_table(path, arrays[tables[0]])
     if isinstance(target, (int, np.integer)):
         return _split(path, X, target)
-    label = "y" if target is None else target
     if label not in arrays and target is not None:
         raise ValueError(
-            f"The 'target' parameter of load_file must name an array of {path}, which has {', '.join(arrays)}. "
+            f"The 'target' parameter of load_file must name an array of {path}, which has {', '.join(names)}. "
             f"Got {target!r} instead."
         )
     y = arrays.get(label)
@@ -152,10 +164,24 @@ def _read_npz(path: Path, target: str | int | None) -> Contents:
     return X, y, range(X.shape[1])
 
 
+def _is_table(archive: zipfile.ZipFile, name: str) -> bool:
+    """Whether an array's header is that of numbers in two dimensions; the array itself is not read."""
+    with archive.open(name + _NPY) as member:
+        version = np.lib.format.read_magic(member)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(member)
+    return len(shape) == 2 and dtype.kind in _REAL
+
+
+def _read_array(archive: zipfile.ZipFile, name: str) -> FloatArray:
+    with archive.open(name + _NPY) as member:
+        return np.asarray(np.lib.format.read_array(member, allow_pickle=False))
+
+
 def _check_table(path: Path, X: FloatArray) -> FloatArray:
     if X.ndim != 2 or 0 in X.shape:
         raise ValueError(f"{path} must hold points by columns, at least one of each. Got shape {X.shape} instead.")
-    if X.dtype.kind not in "fiub":
+    if X.dtype.kind not in _REAL:
         raise ValueError(f"{path} must hold real numbers. Got dtype {X.dtype} instead.")
     return X
 
@@ -178,9 +204,11 @@ def _read_parquet(path: Path, target: str | int | None) -> Contents:
             f"load_file needs pyarrow to read {path}: pip install pyarrow, or pip install blockbasis[data]."
         ) from error
     try:
-        table = parquet.read_table(path)
+        # Not read_table, which cannot read columns of the same name.
+        table = parquet.ParquetFile(path).read()
     except pa.ArrowException as error:
-        raise ValueError(f"{path} is not a whole Parquet file: {error}.") from error
+        raise ValueError(f"{path} is not a whole Parquet file: {reason(error)}") from error
+    table = table.select([j for j, name in enumerate(table.column_names) if not _UNNAMED_INDEX.fullmatch(name)])
     place = None if target is None else find_column(path, target, table.column_names)
     rest = [j for j in range(table.num_columns) if j != place]
     if not rest or table.num_rows == 0:
@@ -207,7 +235,7 @@ def _arrow_target(path: Path, column: Any) -> FloatArray:
         row = int(np.flatnonzero(column.is_null().to_numpy())[0])
         raise ValueError(f"{path} must have a target in every row. Got none in row {row} instead.")
     y = column.to_numpy()
-    return np.asarray(y.astype(str) if y.dtype.kind == "O" else y)
+    return np.asarray(y.astype(str) if all(isinstance(value, str) for value in y) else y)
 
 
 def _read_libsvm(path: Path, target: str | int | None) -> Contents:
@@ -217,9 +245,18 @@ def _read_libsvm(path: Path, target: str | int | None) -> Contents:
             f"Got {target!r} instead."
         )
     try:
-        X, y = load_svmlight_file(path)
-    except ValueError as error:
-        raise ValueError(f"{path} is not a LIBSVM file, lines of 'label index:value ...': {error}.") from error
+        with path.open("rb") as stream:
+            if stream.read(len(BOM_UTF8)) != BOM_UTF8:
+                stream.seek(0)
+            X, y = load_svmlight_file(stream)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"{path} is not a LIBSVM file, lines of 'label index:value ...': {reason(error)}") from error
+    needed, available = 8 * X.shape[0] * X.shape[1], available_memory()
+    if available is not None and needed > available:
+        raise MemoryError(
+            f"{path} must have points that fit into memory as a dense array, {available / 1e9:.3g} GB. Got "
+            f"{X.shape[0]} points and indices up to {X.shape[1]}, {needed / 1e9:.3g} GB, instead."
+        )
     return _check_table(path, X.toarray()), y, range(X.shape[1])
 
 

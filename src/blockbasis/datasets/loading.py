@@ -12,7 +12,15 @@ import numpy as np
 
 from blockbasis._typing import FloatArray
 from blockbasis._validation import check_choice, check_flag
-from blockbasis.datasets.cache import DATA_HOME, DatasetError, cache_directory, digest, read_arrays, write_arrays
+from blockbasis.datasets.cache import (
+    DATA_HOME,
+    DatasetError,
+    cache_directory,
+    digest,
+    read_arrays,
+    reason,
+    write_arrays,
+)
 from blockbasis.datasets.dataset import Dataset, standardized
 from blockbasis.datasets.recipes import PENDIGITS_TRAINING, RECIPES, Arrays, Recipe
 
@@ -64,7 +72,7 @@ def load(name: str, data_home: str | os.PathLike[str] | None = None, standardize
     name = _ALIASES.get(name, name)
     whole, rows = _PARTS.get(name, (name, None))
     recipe = RECIPES[whole]
-    X, y = _find(recipe, _check_home(data_home))
+    X, y = _find(recipe, _check_home(data_home, "load"))
     X = X[:rows].astype(np.float64)
     y = y[:rows].astype(np.int64 if recipe.task == "classification" else np.float64)
     part = "" if rows is None else f" Here: the first {rows} rows."
@@ -94,22 +102,26 @@ def find(name: str, data_home: str | os.PathLike[str] | None = None) -> Path | N
     """
     name = check_choice(name, (*NAMES, *_ALIASES), name="name", caller="find")
     whole, _ = _PARTS.get(_ALIASES.get(name, name), (_ALIASES.get(name, name), None))
-    home = _check_home(data_home)
+    home = _check_home(data_home, "find")
     places = [] if home is None else [home / f"{whole}.npz"]
     if home is not None and RECIPES[whole].convert is not None:
         places.append(home / whole)
     return next((place for place in (*places, cache_directory() / f"{whole}.npz") if place.exists()), None)
 
 
-def _check_home(data_home: Any) -> Path | None:
+def _check_home(data_home: Any, caller: str) -> Path | None:
     named = os.environ.get(DATA_HOME)
     if data_home is not None and not isinstance(data_home, (str, os.PathLike)):
-        raise TypeError(f"The 'data_home' parameter of load must be a directory or None. Got {data_home!r} instead.")
+        raise TypeError(
+            f"The 'data_home' parameter of {caller} must be a directory or None. Got {data_home!r} instead."
+        )
     if data_home is None and not named:
         return None
     home = Path(data_home if data_home is not None else str(named)).expanduser()
     if not home.is_dir():
-        what = f"The environment variable {DATA_HOME}" if data_home is None else "The 'data_home' parameter of load"
+        what = (
+            f"The environment variable {DATA_HOME}" if data_home is None else f"The 'data_home' parameter of {caller}"
+        )
         raise NotADirectoryError(f"{what} must be a directory that exists. Got {home} instead.")
     return home
 
@@ -163,12 +175,12 @@ def _downloaded(recipe: Recipe, download: Callable[[], Arrays], cached: Path, da
     except Exception as error:  # noqa: BLE001 (no network, no server, no such file, or something else in its place)
         raise DatasetError(
             f"{recipe.name} is not at hand and could not be downloaded from {recipe.source}: {type(error).__name__}: "
-            f"{error}.{damage} {_instructions(recipe)}"
+            f"{reason(error)}{damage} {_instructions(recipe)}"
         ) from error
     try:
         write_arrays(cached, X, y)
     except OSError as error:
-        warnings.warn(f"{recipe.name} could not be kept in {cached.parent}: {error}.", UserWarning, stacklevel=4)
+        warnings.warn(f"{recipe.name} could not be kept in {cached.parent}: {reason(error)}", UserWarning, stacklevel=4)
     return X, y
 
 
