@@ -307,5 +307,5 @@ def test_a_tolerance_wants_a_semidefinite_function(points):
         return -X @ Y.T
 
     bb.factorize(points, indefinite, n_clusters=2, rank=5, algorithm="paper", rng=0)
-    with pytest.raises(ValueError, match="positive semi-definite.*algorithm='paper' with 'rank' given takes any"):
+    with pytest.raises(ValueError, match="positive semi-definite.*algorithm='paper' and 'rank' given takes any"):
         bb.factorize(points, indefinite, tol=0.1, algorithm="paper", rng=0)
