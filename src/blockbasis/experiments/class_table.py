@@ -47,7 +47,13 @@ def _draw(result: Result) -> Any:
         each.plot(x, y, **ours, label="all classes, ours")
         sizes, radii = _PAPER[name]
         each.plot(radii, sizes, **theirs, label="selected classes, the paper's")
-        each.set(xscale="log", yscale="log", xlabel="squared radius $r_i^2$", ylabel="points $n_i$", title=points.TITLES[name])
+        each.set(
+            xscale="log",
+            yscale="log",
+            xlabel="squared radius $r_i^2$",
+            ylabel="points $n_i$",
+            title=points.TITLES[name],
+        )
     plotting.shared_legend(figure, axes[0])
     return figure
 
