@@ -328,6 +328,19 @@ def test_a_file_has_room_for_a_table(csv):
     assert len([line for line in shown.stdout.splitlines() if line.count("±") == 4]) == 1
 
 
+def test_an_interrupt_while_it_starts_is_no_traceback(monkeypatch):
+    class Interrupted:
+        def find_spec(self, name, path=None, target=None):
+            if name == "blockbasis.cli":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "blockbasis.cli")
+    monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
+    with pytest.raises(SystemExit) as ended:
+        __main__.main()
+    assert ended.value.code == 130
+
+
 def test_without_typer_the_extra_is_named(monkeypatch):
     monkeypatch.delitem(sys.modules, "blockbasis.cli")
     monkeypatch.setitem(sys.modules, "typer", None)

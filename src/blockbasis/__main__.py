@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 
@@ -13,6 +14,8 @@ def main() -> None:
         if error.name not in ("typer", "rich"):
             raise
         sys.exit(f"The command line needs {error.name}: pip install 'blockbasis[cli]'")
+    except KeyboardInterrupt:  # while the libraries are imported, which takes a second
+        sys.exit(128 + signal.SIGINT)
     app()
 
 
