@@ -70,7 +70,7 @@ def draw_f1(axes: Any, result: Result, labels: dict[int, str], **selected: Any) 
     axes.axvline(chosen, color="0.4", linestyle=":", label=f"$h_{{CV}}$ = {chosen:.3g}")
     axes.set(xscale="log", xlabel="h", ylabel="test $F_1$ score", ylim=(-0.03, 1.03))
     # Curves go everywhere: their names stand below.
-    axes.legend(frameon=False, fontsize="x-small", loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
+    axes.legend(frameon=False, fontsize="x-small", loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
 
 
 def draw_classes(axes: Any, X: FloatArray, y: IntArray) -> None:
