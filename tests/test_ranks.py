@@ -58,6 +58,17 @@ def test_gains_add_up_to_the_residual_at_the_corners_of_its_hull():
             assert residual(s, int(rank)) + cost * rank <= residual(s, other) + cost * other + 1e-12
 
 
+def test_what_a_definite_c_discards_is_none_of_a_cluster_built_whole():
+    discarding = replace(spectrum(0.5 ** np.arange(8)), discarded=1.0)
+    beside = Market(16, np.array([8, 8]), np.array([1.0, 1.0]), [discarding, discarding], True)
+    built = replace(beside, whole=True)
+    for ranks, discarded in (([6, 6], 2.0), ([6, 7], 1.0), ([8, 8], 0.0)):  # above three quarters a cluster is whole
+        assert beside.error(np.array(ranks)) - built.error(np.array(ranks)) == pytest.approx(2.0 - discarded)
+    assert beside.price_within(lambda ranks: beside.error(ranks) <= 0.1) is None
+    price = built.price_within(lambda ranks: built.error(ranks) <= 0.1)
+    assert price is not None and (built.ranks(price) > 6).all()
+
+
 def test_slow_decay_takes_more_of_the_memory(market):
     fast, slow = market.ranks(1e-5)
     assert 1 <= fast < slow

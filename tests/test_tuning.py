@@ -202,6 +202,51 @@ def test_wrong_ridges(cloud, arguments, said):
         bb.factorize(cloud, bb.Gaussian(0.5), **arguments)
 
 
+# --- tolerances near what the dense matrix holds ---------------------------------------------------------------------
+
+
+def plane(seed):
+    """Points whose matrix is of so high a rank, to six digits, that clusters are kept nearly whole."""
+    return np.random.default_rng(seed).normal(size=(500, 2)), bb.Gaussian(0.5)
+
+
+DENSE_PLANE = 500 * 501 // 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_tolerance_needs_hardly_more_than_a_budget_of_the_same_error(seed):
+    X, kernel = plane(seed)
+    budget = int(0.75 * DENSE_PLANE)
+    reached = bb.relative_error(bb.factorize(X, kernel, memory=budget, rng=seed), X, kernel).value
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        A = bb.factorize(X, kernel, tol=reached, rng=seed)
+    assert bb.relative_error(A, X, kernel).value <= reached
+    assert A.stored <= 1.05 * budget
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_tolerance_that_nothing_less_than_the_matrix_keeps_takes_hardly_more(seed):
+    X, kernel = plane(seed)
+    with pytest.warns(bb.PerformanceWarning, match="What would fit: tol=") as caught:
+        A = bb.factorize(X, kernel, tol=1e-10, rng=seed)
+    assert A.stored <= 1.05 * DENSE_PLANE
+    named = float(str(caught[0].message).split("tol=")[1].split(" ")[0])
+    almost = bb.plan(X, kernel, memory=int(0.95 * DENSE_PLANE), rng=seed).predicted_error
+    assert almost < named < 30 * almost
+    assert bb.plan(X, kernel, tol=named, rng=seed).stored <= 0.8 * DENSE_PLANE
+
+
+@pytest.mark.parametrize("n_clusters", [None, 6])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_plan_expects_the_tolerance_to_be_kept(n_clusters, dtype):
+    for seed in range(2):
+        X, kernel = plane(seed)
+        for tol in (1e-2, 1e-5, 1e-10):
+            plan = bb.plan(X, kernel, tol=tol, n_clusters=n_clusters, dtype=dtype, rng=seed)
+            assert plan.predicted_error <= tol
+
+
 # --- compression that does not pay -----------------------------------------------------------------------------------
 
 

@@ -77,7 +77,7 @@ def look_at(job: Job, partition: Partition, rank: int, points: int, rng: np.rand
         looked = map_threads(one, [(int(p),) for p in todo], job.n_jobs, f"look at {partition.n_clusters} clusters")
         for position, (spectrum, taken) in zip(todo, looked, strict=True):
             spectra[position], seconds[position] = spectrum, taken
-        market = Market(partition.n_points, sizes, weights, spectra, job.method.diagonal)
+        market = _in_reach(job.goal, Market(partition.n_points, sizes, weights, spectra, job.method.diagonal))
         ranks, price = _ranks_for(job.goal, market)
         todo = _too_low(job, market, highest, ranks)
         if len(todo):
@@ -120,12 +120,20 @@ def _ranks_for(goal: Goal, market: Market) -> tuple[IntArray, float]:
         # A cluster of points without neighbours has nothing to gain from its next vector.
         return ranks, float(np.median(prices[prices > 0])) if (prices > 0).any() else 0.0
 
-    def enough(ranks: IntArray) -> bool:
-        error = market.error(ranks)
-        return error <= goal.allowed(market.norm, error, market.largest(ranks))
-
-    price = market.price_within(enough) or 0.0
+    price = market.price_within(lambda ranks: _enough(goal, market, ranks)) or 0.0
     return market.ranks(price), price
+
+
+def _in_reach(goal: Goal, market: Market) -> Market:
+    """The market; where no ranks beside a diagonal part keep the tolerance, the one with clusters built whole."""
+    if goal.tol is None or _enough(goal, market, market.ranks(0.0)):
+        return market
+    return replace(market, whole=True)
+
+
+def _enough(goal: Goal, market: Market, ranks: IntArray) -> bool:
+    error = market.error(ranks)
+    return error <= goal.allowed(market.norm, error, market.largest(ranks))
 
 
 def _some_clusters(partition: Partition, points: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:

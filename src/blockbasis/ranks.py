@@ -46,6 +46,9 @@ class Market:
     spectra : sequence of m Spectrum
     diagonal : bool
         Whether the n floats of a diagonal part are stored too.
+    whole : bool, default=False
+        Whether clusters of ranks above `highest_in_part` count as built whole: with their block as it is, of which a
+        definite C discards nothing.
     """
 
     n_points: int
@@ -53,6 +56,7 @@ class Market:
     weights: FloatArray
     spectra: Sequence[Spectrum]
     diagonal: bool
+    whole: bool = False
 
     @cached_property
     def gains(self) -> list[FloatArray]:
@@ -99,7 +103,10 @@ class Market:
 
     def error(self, ranks: IntArray) -> float:
         """Squared Frobenius error of the whole factorization, predicted."""
-        return float(self.weights @ [residual(s, int(r)) for s, r in zip(self.spectra, ranks, strict=True)])
+        left = np.array([residual(s, int(r)) for s, r in zip(self.spectra, ranks, strict=True)])
+        if self.whole:
+            left -= np.where(ranks > highest_in_part(self.sizes), [s.discarded for s in self.spectra], 0.0)
+        return float(self.weights @ left)
 
     def largest(self, ranks: IntArray) -> float:
         """Squared spectral norm of the error, from above: the largest direction that each cluster leaves out."""

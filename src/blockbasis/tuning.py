@@ -29,8 +29,10 @@ _GLANCE_POINTS = 600
 _GLANCE_RANK = 32
 #: A basis takes so many times its pilot: twice the columns, and their extension.
 _BASIS_PER_PILOT = 2.0
-#: When compression does not pay, the tolerance is named that a quarter of the dense matrix would hold.
-_WORTHWHILE = 4
+#: Above this part of the dense matrix clusters may be nearly whole, whatever their number.
+_NEARLY_WHOLE = 0.5
+#: When compression does not pay, the tolerance is named that this part of the dense matrix would hold.
+_WORTHWHILE = 0.75
 
 
 def make_plan(
@@ -61,7 +63,8 @@ def make_plan(
     _check_budget(job, best.partition)
     if best.market.sizes.sum() < _SEEN_ENOUGH * best.partition.n_points:
         best = look_at(job, best.partition, _next_rank(best), _LAST_PILOT_POINTS, rng)
-    return _plan_of(job, best)
+    others = [pilot for pilot in seen.values() if pilot.partition is not best.partition]
+    return _with_fitting_tol(job, [best, *others], _plan_of(job, best))
 
 
 def default_clusters(n: int) -> int:
@@ -96,20 +99,27 @@ def _most_clusters(job: Job) -> int:
 def _search(look: Callable[[int], Pilot], job: Job) -> Pilot:
     """Doubling and halving from the default, while that pays: the minimum over k is flat."""
     largest = _most_clusters(job)
+    start = min(default_clusters(job.X.shape[0]), largest)
+    first = look(start)
 
     def cost(pilot: Pilot) -> float:
         return pilot.stored if job.goal.tol is not None else pilot.error
 
-    start = min(default_clusters(job.X.shape[0]), largest)
-    best = look(start)
-    steps: tuple[Callable[[int], int], ...] = (lambda k: min(2 * k, largest), lambda k: max(k // 2, 1))
-    for step in steps:
+    def above(share: float, pilot: Pilot) -> bool:
+        return job.goal.tol is not None and pilot.stored > share * job.dense
+
+    def descended(step: Callable[[int], int]) -> Pilot:
         k = start
-        while step(k) != k and cost(look(step(k))) < cost(best):
+        while step(k) != k and cost(look(step(k))) < cost(look(k)):
             k = step(k)
-            best = look(k)
-        if k != start:
-            break
+        return look(k)
+
+    best = descended(lambda k: min(2 * k, largest))
+    # Whole clusters store the less, the more they are: that leads upwards where fewer need not be whole.
+    if best is first or above(_NEARLY_WHOLE, best):
+        best = min(best, descended(lambda k: max(k // 2, 1)), key=cost)
+    if above(1, best):  # whole clusters, as many as may be, are hardly more than the matrix itself
+        best = min(best, look(largest), key=cost)
     return best
 
 
@@ -127,7 +137,7 @@ def _plan_of(job: Job, pilot: Pilot) -> Plan:
     for_bases = _BASIS_PER_PILOT * _by_size(pilot, pilot.seconds)
     rates = costs.measure_rates(job.matrix(partition))
     threads = min(job.n_jobs, os.cpu_count() or 1, partition.n_clusters)
-    plan = Plan(
+    return Plan(
         job.goal,
         job.method,
         partition,
@@ -141,7 +151,6 @@ def _plan_of(job: Job, pilot: Pilot) -> Plan:
         costs.building_seconds(sizes, built, rates, for_bases, threads),
         None,
     )
-    return _with_fitting_tol(job, pilot, plan)
 
 
 def _by_size(pilot: Pilot, values: FloatArray | IntArray) -> FloatArray:
@@ -157,15 +166,21 @@ def _relative(market: Market, error: float) -> float:
     return math.sqrt(error / market.norm) if market.norm > 0 else 0.0
 
 
-def _with_fitting_tol(job: Job, pilot: Pilot, plan: Plan) -> Plan:
+def _with_fitting_tol(job: Job, pilots: list[Pilot], plan: Plan) -> Plan:
     """The plan, with the tolerance that would pay where its own does not."""
     free = available_memory()
     fits = free is None or plan.working_bytes <= free
     if fits and (costs.pays(plan.stored, plan.partition.n_points) or job.goal.memory is not None):
         return plan
-    budget = job.dense / _WORTHWHILE
+    budget = _WORTHWHILE * job.dense
     if free is not None and not fits:
         budget = min(budget, plan.stored * free / plan.working_bytes / 2)
-    budget = max(int(budget), costs.stored_floats(plan.partition.sizes, np.ones_like(plan.ranks), diagonal=True))
-    error = pilot.market.error(pilot.market.affordable(budget))
-    return replace(plan, fitting_tol=_relative(pilot.market, error))
+    return replace(plan, fitting_tol=_least_tol(job, pilots, int(budget)))
+
+
+def _least_tol(job: Job, pilots: list[Pilot], budget: int) -> float:
+    """The relative error that so many floats allow: of all that were looked at, not of the one chosen for less."""
+    few = min(pilots, key=lambda pilot: pilot.partition.n_clusters)
+    affordable = [pilot for pilot in pilots if _least_stored(job, pilot.partition.n_clusters) <= budget] or [few]
+    markets = [pilot.market for pilot in affordable]
+    return min(_relative(market, market.error(market.affordable(budget))) for market in markets)
