@@ -15,8 +15,6 @@ T = TypeVar("T")
 
 #: A product is repeated until so many seconds have passed: single ones are too short to time.
 _LEAST_SECONDS = 0.1
-#: Work is not repeated from here on.
-_LONG_SECONDS = 5.0
 
 
 def timed(job: Callable[[], T]) -> tuple[float, T]:
@@ -27,12 +25,9 @@ def timed(job: Callable[[], T]) -> tuple[float, T]:
 
 
 def shortest(job: Callable[[], T], repetitions: int) -> tuple[float, T]:
-    """Seconds of the shortest of several runs of a piece of work, which others disturb least, and its last result.
-
-    Work that takes long is done once: what disturbs it is little beside it.
-    """
+    """Seconds of the shortest of several runs of a piece of work, which others disturb least, and its last result."""
     seconds, result = timed(job)
-    for _ in range(repetitions - 1 if seconds < _LONG_SECONDS else 0):
+    for _ in range(repetitions - 1):
         again, result = timed(job)
         seconds = min(seconds, again)
     return seconds, result
