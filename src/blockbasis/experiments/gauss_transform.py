@@ -34,7 +34,8 @@ _SIZES = {
     ("bbf", 40): [1250, 2500, 5000],  # which fill half of a dense matrix
     ("bbf-fixed", 40): [5000, 10_000, 20_000, 40_000, 80_000],
 }
-_CHECKED_COLUMNS = 50
+#: Columns whose entries are compared: with IFGT each takes about as long as a product.
+_CHECKED_COLUMNS = 10
 #: Exponents of n up to which growth counts as linear, and from which as quadratic.
 _LINEAR, _QUADRATIC = 1.1, 1.7
 #: Dimensions from which IFGT is said to be quadratic.
