@@ -311,6 +311,9 @@ def test_exponents_must_be_within_the_complexity_table():
 
     assert verdict("complexity", parts(1.0)).holds
     assert not verdict("complexity", parts(1.2)).holds
+    named = "Above are: factorization, default, with points; factorization, paper, with points."
+    assert named in verdict("complexity", parts(1.2)).sentence
+    assert "Above are" not in verdict("complexity", parts(1.0)).sentence
 
 
 def test_classes_must_differ_widely():

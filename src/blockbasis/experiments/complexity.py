@@ -64,21 +64,23 @@ def _draw(result: Result) -> Any:
 
 
 def _judge(result: Result) -> Verdict:
-    holds, sentences = True, []
+    above, sentences = [], []
     for algorithm in result.distinct("algorithm"):
         for what, bounds in (("factorization", _FACTORIZATION), ("application", _APPLICATION)):
             found = []
             for name, bound in bounds.items():
                 rows = result.where(varied=name, algorithm=algorithm)
                 power = exponent(column(rows, "value"), column(rows, what))
-                holds &= power <= bound + _SLACK
+                if power > bound + _SLACK:
+                    above.append(f"{what}, {algorithm}, with {name}")
                 found.append(f"{name} {power:.2f} (the paper: {bound})")
             sentences.append(f"{what}, {algorithm}: {', '.join(found)}")
     allowed = (
         f"Each may be up to {_SLACK:g} above the paper's power of the larger term, and may be below it: with k and r "
         "both terms grow, of which the smaller power is seen at these sizes."
     )
-    return Verdict(holds, f"Exponents of {'; '.join(sentences)}. {allowed}")
+    outside = f" Above are: {'; '.join(above)}." if above else ""
+    return Verdict(not above, f"Exponents of {'; '.join(sentences)}. {allowed}{outside}")
 
 
 def _tabulate(result: Result) -> list[Table]:
