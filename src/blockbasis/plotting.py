@@ -168,6 +168,26 @@ def shared_legend(figure: Any, axes: Any, *, columns: int = 4) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, len(labels)), frameon=False)
 
 
+def legend_below(axes: Any, *, columns: int = 1) -> None:
+    """A panel's own legend, below it, where it covers no curve.
+
+    Parameters
+    ----------
+    axes : matplotlib.axes.Axes
+    columns : int, default=1
+
+    Examples
+    --------
+    >>> from blockbasis.plotting import legend_below, panels
+    >>> figure, (axes,) = panels(1)
+    >>> _ = axes.plot([1, 2], label="ours")
+    >>> legend_below(axes)
+    >>> [text.get_text() for text in axes.get_legend().get_texts()]
+    ['ours']
+    """
+    axes.legend(frameon=False, fontsize="x-small", loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=columns)
+
+
 def save(figure: Any, stem: Path) -> tuple[Path, Path]:
     """Write a figure beside each other as SVG and PNG, each whole or not at all.
 

@@ -69,8 +69,7 @@ def draw_f1(axes: Any, result: Result, labels: dict[int, str], **selected: Any) 
     axes.plot([], [], "o", color="w", mec="k", ms=10, mew=1.5, label="best h of the class")
     axes.axvline(chosen, color="0.4", linestyle=":", label=f"$h_{{CV}}$ = {chosen:.3g}")
     axes.set(xscale="log", xlabel="h", ylabel="test $F_1$ score", ylim=(-0.03, 1.03))
-    # Curves go everywhere: their names stand below.
-    axes.legend(frameon=False, fontsize="x-small", loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
+    plotting.legend_below(axes, columns=2)
 
 
 def draw_classes(axes: Any, X: FloatArray, y: IntArray) -> None:

@@ -106,7 +106,7 @@ def _draw(result: Result) -> Any:
                         look = f"{method}-direct" if direct else method
                         draw_growth(each, x, seconds, label=f"{label}{how}", place=look)
             each.set(xlabel="points", title=f"{what} time, d = {d}")
-            each.legend(frameon=False, fontsize="x-small", loc="upper center", bbox_to_anchor=(0.5, -0.18))
+            plotting.legend_below(each)
     return figure
 
 
