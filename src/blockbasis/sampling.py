@@ -7,12 +7,13 @@ those of M_i. Algorithms 1, 2 and 3 are the paper's (section 3.2.2): they look f
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
 
-from blockbasis._typing import FloatArray, IntArray
+from blockbasis._typing import FloatArray, Index, IntArray
 from blockbasis.matrix import KernelMatrix, tiles
 from blockbasis.partition import Partition
 
@@ -33,6 +34,11 @@ _ATTENTIVE_COLUMNS = 8192
 #: The paper's setting of Algorithm 1, and where its pivoted QR stops: |R_jj| against |R_11|.
 SAMPLING_ITERATIONS = 2
 _PIVOT_TOLERANCE = 1e-12
+
+#: Entries of a tile that pivoted QR takes at once, 1 MB of float64: it goes over all of them for each pivot, several
+#: times slower from memory than from a core's L2 cache. A tile has at least so many columns for each one it keeps.
+_PIVOTED_ENTRIES = 2**17
+_TILE_COLUMNS_PER_PIVOT = 4
 
 _LEVERAGE_OVERSAMPLING = 10
 
@@ -222,8 +228,7 @@ def randomized_sampling(
     candidates : ndarray, default=None
         Columns to choose among (Algorithm 3's pool); None is all of them (Algorithm 2).
     """
-    if candidates is None:
-        candidates = np.arange(matrix.shape[1])
+    available = matrix.shape[1] if candidates is None else len(candidates)
     height = cluster.stop - cluster.start
     rows = np.empty(0, dtype=np.intp)
     columns = rows
@@ -231,25 +236,34 @@ def randomized_sampling(
     for iteration in range(1, iterations + 1):
         size = iteration * rank
         rows = np.union1d(rows, rng.choice(height, min(rank, height), replace=False))
-        pivots = important_columns(matrix.block(cluster.start + rows, candidates), size)
-        drawn = rng.choice(len(candidates), min(rank, len(candidates)), replace=False)
+        pivots = _important_columns_of(matrix, cluster.start + rows, candidates, size)
+        drawn = rng.choice(available, min(rank, available), replace=False)
         columns = np.union1d(pivots, drawn)
-        rows = important_columns(matrix.block(cluster, candidates[columns]).T, size)
+        rows = _important_rows_of(matrix, cluster, columns if candidates is None else candidates[columns], size)
         if before is not None and np.array_equal(np.sort(pivots), before):
             break
         before = np.sort(pivots)
-    return _unscaled(candidates[columns], np.sort(rows))
+    return _unscaled(columns if candidates is None else candidates[columns], np.sort(rows))
 
 
-def important_columns(block: FloatArray, size: int) -> IntArray:
-    """At most ``size`` columns of large volume: pivoted QR, cut where the diagonal of R is negligible."""
-    if block.size == 0:
-        return np.empty(0, dtype=np.intp)
-    R, pivots = linalg.qr(block, mode="r", pivoting=True, check_finite=False)
-    diagonal = np.abs(np.diagonal(R))
-    tolerance = max(_PIVOT_TOLERANCE, 10 * float(np.finfo(diagonal.dtype).eps))
-    kept = max(1, int(np.count_nonzero(diagonal > tolerance * diagonal[0])))
-    return np.asarray(pivots[: min(size, kept)], dtype=np.intp)
+def _important_columns_of(matrix: KernelMatrix, rows: IntArray, candidates: IntArray | None, size: int) -> IntArray:
+    """Pivots among the candidates (None is all columns), seen on some rows; entries are evaluated tile by tile."""
+
+    def evaluate(tile: slice) -> FloatArray:
+        columns: Index = tile if candidates is None else candidates[tile]
+        return matrix.block(rows, columns)
+
+    available = matrix.shape[1] if candidates is None else len(candidates)
+    return tournament(evaluate, (len(rows), available), size)
+
+
+def _important_rows_of(matrix: KernelMatrix, cluster: slice, columns: IntArray, size: int) -> IntArray:
+    """Pivots among a cluster's rows, counted inside it and seen on some columns: pivoted LQ, tile by tile."""
+
+    def evaluate(tile: slice) -> FloatArray:
+        return matrix.block(slice(cluster.start + tile.start, cluster.start + tile.stop), columns).T
+
+    return tournament(evaluate, (len(columns), cluster.stop - cluster.start), size)
 
 
 def pool_of_cluster(matrix: KernelMatrix, cluster: slice, rank: int, rng: np.random.Generator) -> IntArray:
@@ -259,8 +273,85 @@ def pool_of_cluster(matrix: KernelMatrix, cluster: slice, rank: int, rng: np.ran
     """
     available = matrix.shape[1]
     drawn = rng.choice(available, min(rank, available), replace=False)
-    important = important_columns(matrix.block(cluster, drawn).T, rank)
-    return np.asarray(cluster.start + np.sort(important))
+    return np.asarray(cluster.start + np.sort(_important_rows_of(matrix, cluster, drawn, rank)))
+
+
+# --- columns of large volume -----------------------------------------------------------------------------------------
+
+
+def important_columns(block: FloatArray, size: int) -> IntArray:
+    """At most ``size`` columns of large volume: pivoted QR, cut where the diagonal of R is negligible.
+
+    Parameters
+    ----------
+    block : ndarray of shape (m, n)
+    size : int
+
+    Returns
+    -------
+    ndarray
+        Indices of the columns, in the order of the pivots; `tournament` says how they are found in a wide block.
+    """
+    return tournament(lambda tile: block[:, tile], block.shape, size)
+
+
+def tournament(evaluate: Callable[[slice], FloatArray], shape: tuple[int, int], size: int) -> IntArray:
+    """At most ``size`` columns of large volume of a matrix that is given tile by tile.
+
+    A matrix that fits in the cache is one tile, and the result is that of pivoted QR. Of a wider one each tile's
+    pivots are found by themselves, and the pivots of all tiles stand for the matrix in the next round. This is the
+    tournament pivoting of Demmel, Grigori, Gu and Xiang, "Communication avoiding rank revealing QR factorization with
+    column pivoting" (2015): one pass over the matrix, whose pivots reveal the rank as those of pivoted QR do.
+
+    Parameters
+    ----------
+    evaluate : callable
+        From a range of columns to their entries, an array of shape (m, width).
+    shape : tuple of int
+        Rows m and columns n of the whole matrix.
+    size : int
+
+    Returns
+    -------
+    ndarray
+        Indices of the columns, in the order of the last round's pivots.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from blockbasis.sampling import tournament
+    >>> M = np.diag([1.0, 3.0, 0.0, 2.0])
+    >>> tournament(lambda tile: M[:, tile], M.shape, 2).tolist()
+    [1, 3]
+    """
+    height, length = shape
+    if height == 0 or length == 0:
+        return np.empty(0, dtype=np.intp)
+    width = max(_PIVOTED_ENTRIES // height, _TILE_COLUMNS_PER_PIVOT * size)
+    if length <= width:
+        return _pivots(evaluate(slice(0, length)), size)
+    found, kept = [], []
+    # Tiles of equal width: a narrow one at the end would keep most of its columns.
+    edges = np.linspace(0, length, -(-length // width) + 1).astype(np.intp).tolist()
+    for start, stop in zip(edges[:-1], edges[1:], strict=True):
+        tile = evaluate(slice(start, stop))
+        best = _pivots(tile, size)
+        found.append(start + best)
+        kept.append(tile[:, best])
+    return np.concatenate(found)[important_columns(np.concatenate(kept, axis=1), size)]
+
+
+def _pivots(block: FloatArray, size: int) -> IntArray:
+    """Pivots of a plain pivoted QR, cut where the diagonal of R is negligible."""
+    # SciPy's qr would copy a block in C order twice, and R once more, of which only the diagonal is looked at.
+    work = np.array(block, order="F")
+    (geqp3,) = linalg.get_lapack_funcs(("geqp3",), (work,))
+    length = int(geqp3(work, lwork=-1, overwrite_a=True)[3][0])
+    R, pivots, *_ = geqp3(work, lwork=length, overwrite_a=True)
+    diagonal = np.abs(np.diagonal(R))
+    tolerance = max(_PIVOT_TOLERANCE, 10 * float(np.finfo(diagonal.dtype).eps))
+    kept = max(1, int(np.count_nonzero(diagonal > tolerance * diagonal[0])))
+    return np.asarray(pivots[: min(size, kept)] - 1, dtype=np.intp)
 
 
 # --- helpers ---------------------------------------------------------------------------------------------------------
