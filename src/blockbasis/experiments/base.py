@@ -36,6 +36,8 @@ class Verdict:
         Whether all was measured that the claim speaks of.
     ours_only : bool, default=False
         Whether what holds for our default algorithm does not for the paper's own.
+    also : str, default=""
+        A second verdict in a few words, where the claim can be read in two ways.
 
     Examples
     --------
@@ -48,12 +50,17 @@ class Verdict:
     sentence: str
     complete: bool = True
     ours_only: bool = False
+    also: str = ""
 
     @property
     def mark(self) -> str:
         """The verdict in a few words."""
         if self.holds is None:
             return "not measured"
+        return self._first + (f"; {self.also}" if self.also else "")
+
+    @property
+    def _first(self) -> str:
         if self.holds:
             of_whom = " for our default" if self.ours_only else ""
             return f"holds{of_whom}" + ("" if self.complete else " where measured")
