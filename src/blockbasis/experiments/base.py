@@ -8,7 +8,7 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -256,9 +256,10 @@ def _csv(rows: Sequence[Row]) -> str:
 
 def write_json(path: Path, parts: Iterable[Part], missing: Sequence[str] = ()) -> None:
     """Finished parts and data sets that were looked for in vain as JSON, whole or not at all."""
-    contents = {"missing": missing, "parts": [asdict(part) for part in parts]}
+    # A line for each part: json lays out a whole file by its slow encoder, and it is written again after every part.
+    lines = ",\n".join(json.dumps(vars(part), default=_plain, allow_nan=False) for part in parts)
     with replacing(path) as stream:
-        stream.write(json.dumps(contents, indent=1, default=_plain, allow_nan=False).encode())
+        stream.write(f'{{"missing": {json.dumps(list(missing))}, "parts": [\n{lines}\n]}}\n'.encode())
 
 
 def read_json(path: Path) -> tuple[list[Part], tuple[str, ...]]:

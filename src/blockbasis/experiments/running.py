@@ -9,6 +9,7 @@ import platform
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -193,6 +194,7 @@ def _measured(experiment: Experiment, settings: Settings) -> Part:
     return Part(settings, time.time(), time.perf_counter() - start, tuple(rows), _measured_by())
 
 
+@cache  # looking for versions among all that is installed takes longer than some parts
 def _measured_by() -> str:
     software = ", ".join(f"{name} {version(name)}" for name in ("blockbasis", "numpy", "scipy", "scikit-learn"))
     return f"{software}, Python {platform.python_version()}, {os.cpu_count()} cores"
