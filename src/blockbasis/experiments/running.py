@@ -9,6 +9,7 @@ import platform
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -17,6 +18,7 @@ import numpy as np
 from joblib import Parallel, cpu_count, delayed
 
 from blockbasis._machine import available_memory
+from blockbasis._parallel import single_threaded
 from blockbasis.datasets import DatasetError
 from blockbasis.experiments.base import Experiment, Part, Result, Settings, read_json, write_json
 from blockbasis.progress import counting
@@ -190,7 +192,9 @@ def _measured(experiment: Experiment, settings: Settings) -> Part:
     key = hashlib.sha256(_key({"experiment": experiment.name, **settings}).encode()).digest()
     rng = np.random.default_rng(np.frombuffer(key, dtype=np.uint32))
     start = time.perf_counter()
-    rows = experiment.measure(settings, rng)
+    # As when processes share the cores: threads on matrices so small cost more than they save, and change last digits.
+    with nullcontext() if experiment.timed else single_threaded():
+        rows = experiment.measure(settings, rng)
     return Part(settings, time.time(), time.perf_counter() - start, tuple(rows), _measured_by())
 
 
