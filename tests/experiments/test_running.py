@@ -7,6 +7,7 @@ from importlib.metadata import version
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from blockbasis._parallel import check_n_jobs
 from blockbasis.datasets import DatasetError
@@ -56,6 +57,18 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
     result = run(rest.experiment, folder=tmp_path)
     assert rest.measured == [3]
     assert result.rows == run(Bench().experiment).rows
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_linear_algebra_has_one_thread_where_time_is_not_measured(timed):
+    def threads():
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    experiment = replace(Bench().experiment, timed=timed, measure=lambda settings, rng: [{"threads": threads()}])
+    with threadpool_limits(2, user_api="blas"):
+        outside = threads()
+        found = run(experiment).rows[0]["threads"]
+    assert found == (outside if timed else [1] * len(outside))
 
 
 def test_other_settings_and_other_seeds_are_run_and_kept_beside(tmp_path):
