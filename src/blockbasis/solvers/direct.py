@@ -13,7 +13,7 @@ from blockbasis._typing import FloatArray
 from blockbasis._validation import check_ridge, check_right_hand_side
 from blockbasis.accuracy import unit_columns
 from blockbasis.matrix import tiles
-from blockbasis.operator import BlockBasis
+from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.solvers.woodbury import (
     Woodbury,
     congruent,

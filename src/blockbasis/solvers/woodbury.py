@@ -18,8 +18,8 @@ from scipy import linalg
 
 from blockbasis._linalg import DEFINITE, eigenpairs
 from blockbasis._typing import FloatArray, IntArray
-from blockbasis.basis import BlockDiagonal
-from blockbasis.inner import InnerMatrix
+from blockbasis.operators.block_diagonal import BlockDiagonal
+from blockbasis.operators.inner import InnerMatrix
 
 #: Negative eigenvalues of so many roundings of the largest come from the precision in which C is stored.
 _ROUNDINGS = 10
