@@ -15,8 +15,8 @@ def test_no_point_explains_more_than_its_own_variance(regression):
         A = bb.factorize(X, bb.Gaussian(2.0), n_clusters=30, rank=10, basis="svd", diagonal=False, rng=seed)
         parts, offsets = A.partition.regroup(far), A.basis.offsets
         rows = np.zeros((len(far), A.inner.shape[0]))
-        for i, extension in enumerate(A.extensions):
-            at = parts.order[parts.cluster(i)]
+        for i in np.flatnonzero(parts.sizes):
+            at, extension = parts.order[parts.cluster(i)], A.extensions[i]
             rows[at, offsets[i] : offsets[i + 1]] = A.kernel.block(far[at], extension.points) @ extension.coefficients
         held = np.einsum("ij,ij->i", rows @ A.inner.todense(), rows)
         allowed = max(1.0, A.diagonal().max())

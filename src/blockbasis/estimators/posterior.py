@@ -14,8 +14,8 @@ from blockbasis.kernels import Kernel
 from blockbasis.matrix import KernelMatrix, tiles
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.shortening import held_variance, largest_variances, shortened, variance_roots
+from blockbasis.solvers.components import rank_slices
 from blockbasis.solvers.direct import RidgeSystem
-from blockbasis.solvers.woodbury import rank_slices
 
 
 @dataclass(frozen=True, eq=False)

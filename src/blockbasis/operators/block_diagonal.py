@@ -8,6 +8,7 @@ the other and is two to three times as fast. With several right-hand sides BLAS 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -21,14 +22,14 @@ from blockbasis._typing import FloatArray, IntArray
 from blockbasis.partition import Partition
 
 #: Floats of U that meet a vector in one call, and rows: more terms in one sum would cost digits.
-_VECTOR_TILE = 2**18
+_VECTOR_TILE = 2**20
 _VECTOR_ROWS = 2**13
 #: Floats of U that meet several vectors in one call: they stay in the cache of a core.
 _MATRIX_TILE = 2**16
 #: BLAS is the faster one for bases of fewer columns.
 _NARROW = 16
 #: Floats of U that one thread takes at a time. The pieces do not depend on the number of threads, nor do the sums.
-_PIECE = 2**21
+_PIECE = 2**22
 #: Multiplications below which threads cost more than they save.
 _THREADED = 2**24
 
@@ -206,7 +207,9 @@ class BlockDiagonal:
     def _for_pieces(self, function: Callable[[_Piece], Any], width: int) -> list[Any]:
         if self.size * width < _THREADED:
             return [function(piece) for piece in self._pieces]
-        with single_threaded():
+        # Looking for BLAS libraries takes milliseconds, and products with one vector use none.
+        without_blas = width == 1 and int(self.ranks.min()) >= _NARROW
+        with nullcontext() if without_blas else single_threaded():
             return map_threads(function, [(piece,) for piece in self._pieces], int(effective_n_jobs(-1)))
 
 
