@@ -103,7 +103,7 @@ def test_a_large_sparse_component_takes_its_envelope():
     identities = tuple(np.eye(20) for _ in range(40))
     (form,) = components.factored(C, identities).forms
     assert isinstance(form, SkylineShifted)
-    assert form.envelope.work < 0.1 * 800**3 / 6
+    assert form.envelope.pays
     M, W = np.eye(800) + C.todense(), rng.normal(size=(800, 2))
     np.testing.assert_allclose(form.solve(W), np.linalg.solve(M, W), atol=1e-10)
     inverse = np.linalg.inv(M)
