@@ -12,7 +12,7 @@ import numpy as np
 from blockbasis._linalg import diagonal_of
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis._validation import check_points
-from blockbasis.kernels import Kernel
+from blockbasis.kernels import Kernel, RadialKernel
 from blockbasis.matrix import KernelMatrix, tiles
 from blockbasis.operators.block_diagonal import BlockDiagonal
 from blockbasis.operators.cross import CrossBlockBasis
@@ -23,6 +23,9 @@ from blockbasis.operators.inner import Cutoff, InnerMatrix
 from blockbasis.operators.product import Product
 from blockbasis.operators.shortening import held_variance, largest_variances, shortened, variance_roots
 from blockbasis.partition import Partition
+
+#: No entry of an extension of a radial kernel, whose values are at most 1, exceeds this.
+_LARGEST_ENTRY = 1.5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -189,8 +192,10 @@ class BlockBasis(Product):
         extension, (roots, largest) = self.extensions[i], self._variances
         # As the transpose of K(points, X): distances are centred on the first points, which no far new point may blur.
         u = self.kernel.block(extension.points, X).T @ extension.coefficients
-        own = KernelMatrix(self.kernel, X).diagonal(slice(0, len(X)))
-        return shortened(u, held_variance(u, roots[i]), np.maximum(own, largest[i]))
+        allowed = np.maximum(KernelMatrix(self.kernel, X).diagonal(slice(0, len(X))), largest[i])
+        if isinstance(self.kernel, RadialKernel):  # old points of a poor factorization may have far more than k(x, x)
+            allowed = np.minimum(allowed, _LARGEST_ENTRY**2 / max(float(largest.max()), _LARGEST_ENTRY))
+        return shortened(u, held_variance(u, roots[i]), allowed)
 
     @cached_property
     def _variances(self) -> tuple[tuple[FloatArray, ...], FloatArray]:
