@@ -9,7 +9,6 @@ import blockbasis as bb
 from blockbasis import settling
 from blockbasis._linalg import semidefinite_part
 from blockbasis.basis import (
-    BlockDiagonal,
     full_basis,
     paper_basis,
     sampled_basis,
@@ -338,22 +337,6 @@ def test_basis_of_a_zero_matrix_is_finite(build):
 
 
 # --- U ---------------------------------------------------------------------------------------------------------------
-
-
-def test_block_diagonal_products(points, parts):
-    rng = np.random.default_rng(0)
-    blocks = tuple(orthonormal(rng, int(size), rank) for size, rank in zip(parts.sizes, (3, 5, 1), strict=True))
-    U = BlockDiagonal(parts, blocks)
-    dense = np.zeros((160, 9))
-    for i, start in enumerate((0, 3, 8)):
-        members = parts.order[parts.cluster(i)]
-        dense[members, start : start + blocks[i].shape[1]] = blocks[i]
-    np.testing.assert_array_equal(U.ranks, [3, 5, 1])
-    assert U.size == sum(block.size for block in blocks) == 40 * 3 + 60 * 5 + 60
-    V, W = rng.normal(size=(160, 4)), rng.normal(size=(9, 4))
-    np.testing.assert_allclose(U.project(V), dense.T @ V, atol=1e-13)
-    np.testing.assert_allclose(U.expand(W), dense @ W, atol=1e-13)
-    np.testing.assert_allclose(U.project(U.expand(W)), W, atol=1e-13)
 
 
 def test_points_that_see_nothing_extend_nothing():

@@ -8,8 +8,6 @@ from blockbasis.estimators.gaussian_process import GaussianProcessRegressor as G
 from blockbasis.estimators.kernel_pca import KernelPCA as KernelPCA
 from blockbasis.estimators.ridge import KernelRidge as KernelRidge
 from blockbasis.estimators.spectral_clustering import SpectralClustering as SpectralClustering
-from blockbasis.exact import ExactCrossKernel as ExactCrossKernel
-from blockbasis.exact import ExactKernel as ExactKernel
 from blockbasis.exceptions import AccuracyWarning as AccuracyWarning
 from blockbasis.exceptions import PerformanceWarning as PerformanceWarning
 from blockbasis.factorize import factorize as factorize
@@ -24,8 +22,13 @@ from blockbasis.kernels import RationalQuadratic as RationalQuadratic
 from blockbasis.measures import SpectralApproximation as SpectralApproximation
 from blockbasis.measures import spectral_approximation as spectral_approximation
 from blockbasis.measures import spectral_error as spectral_error
-from blockbasis.operator import BlockBasis as BlockBasis
-from blockbasis.operator import CrossBlockBasis as CrossBlockBasis
+from blockbasis.operators.block_basis import BlockBasis as BlockBasis
+from blockbasis.operators.cross import CrossBlockBasis as CrossBlockBasis
+from blockbasis.operators.exact import ExactCrossKernel as ExactCrossKernel
+from blockbasis.operators.exact import ExactKernel as ExactKernel
+from blockbasis.operators.storage import StorageError as StorageError
+from blockbasis.operators.storage import load as load
+from blockbasis.operators.storage import save as save
 from blockbasis.partition import Partition as Partition
 from blockbasis.plans import Plan as Plan
 from blockbasis.progress import ProgressEvent as ProgressEvent
@@ -40,8 +43,5 @@ from blockbasis.spectrum import leverage_scores as leverage_scores
 from blockbasis.spectrum import numerical_rank as numerical_rank
 from blockbasis.spectrum import spectral_norm as spectral_norm
 from blockbasis.spectrum import stable_rank as stable_rank
-from blockbasis.storage import StorageError as StorageError
-from blockbasis.storage import load as load
-from blockbasis.storage import save as save
 
 __version__ = "0.1.0"

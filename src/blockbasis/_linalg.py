@@ -22,6 +22,11 @@ def symmetric(M: FloatArray) -> FloatArray:
     return np.asarray((M + M.T) / 2)
 
 
+def diagonal_of(U: FloatArray, core: FloatArray) -> FloatArray:
+    """Diagonal of U C Uᵀ."""
+    return np.asarray(np.einsum("ij,ij->i", U @ core.astype(U.dtype, copy=False), U))
+
+
 def eigenpairs(M: FloatArray) -> tuple[FloatArray, FloatArray]:
     """All eigenvalues of a symmetric matrix, ascending, and their vectors."""
     for driver in _FAST_DRIVERS:

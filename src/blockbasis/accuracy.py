@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,34 +11,7 @@ from blockbasis._typing import FloatArray, IntArray, Seed
 from blockbasis._validation import check_integer, check_points, check_rng, check_shape
 from blockbasis.kernels import as_kernel
 from blockbasis.matrix import KernelMatrix, tiles
-
-
-@dataclass(frozen=True)
-class ErrorEstimate:
-    """A relative Frobenius error.
-
-    Parameters
-    ----------
-    value : float
-        |K - A| / |K|.
-    stderr : float
-        Standard error of ``value``; zero when it is exact.
-    exact : bool
-
-    Examples
-    --------
-    >>> import blockbasis as bb
-    >>> f"{bb.ErrorEstimate(0.012, 0.0004, exact=False)}"
-    '0.012 ± 0.0004'
-    """
-
-    value: float
-    stderr: float
-    exact: bool
-
-    def __format__(self, spec: str) -> str:
-        spec = spec or ".3g"
-        return f"{self.value:{spec}}" + ("" if self.exact else f" ± {self.stderr:.1g}")
+from blockbasis.operators.error_estimate import ErrorEstimate as ErrorEstimate
 
 
 def relative_error(

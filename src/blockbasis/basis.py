@@ -6,9 +6,9 @@ diagonal that blocks of low rank cannot hold, and a way to extend U_i to new poi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from blockbasis.extension import (
     sketched_pivots,
 )
 from blockbasis.matrix import KernelMatrix
-from blockbasis.partition import Partition
+from blockbasis.operators.block_diagonal import BlockDiagonal as BlockDiagonal
 from blockbasis.sampling import Skeleton, important_columns
 from blockbasis.settling import (
     DIAGONAL_ROUNDS,
@@ -77,41 +77,6 @@ class ClusterBasis:
     diagonal: FloatArray
     extension: Extension | None
     spectrum: Spectrum | None = None
-
-
-@dataclass(frozen=True)
-class BlockDiagonal:
-    """The block-diagonal orthonormal matrix of all clusters' bases, in the order of the caller's points."""
-
-    partition: Partition
-    blocks: tuple[FloatArray, ...]
-
-    @classmethod
-    def of(cls, partition: Partition, bases: Sequence[ClusterBasis], dtype: np.dtype[Any]) -> BlockDiagonal:
-        """The vectors of all clusters' bases, copied and rounded to ``dtype``."""
-        return cls(partition, tuple(np.array(basis.vectors, dtype=dtype, order="C") for basis in bases))
-
-    @property
-    def ranks(self) -> IntArray:
-        return np.array([block.shape[1] for block in self.blocks], dtype=np.intp)
-
-    @property
-    def size(self) -> int:
-        return sum(block.size for block in self.blocks)
-
-    def project(self, V: FloatArray) -> FloatArray:
-        """Uᵀ V for V of shape (n, m)."""
-        V = V[self.partition.order]
-        pieces = [block.T @ V[self.partition.cluster(i)] for i, block in enumerate(self.blocks)]
-        return np.concatenate(pieces)
-
-    def expand(self, W: FloatArray) -> FloatArray:
-        """U W for W of shape (R, m)."""
-        result = np.empty((self.partition.n_points, W.shape[1]), dtype=np.result_type(W, *self.blocks[:1]))
-        offsets = np.concatenate(([0], np.cumsum(self.ranks)))
-        for i, block in enumerate(self.blocks):
-            result[self.partition.order[self.partition.cluster(i)]] = block @ W[offsets[i] : offsets[i + 1]]
-        return result
 
 
 # --- bases -----------------------------------------------------------------------------------------------------------

@@ -207,7 +207,7 @@ def assemble(
     error_estimate: ErrorEstimate | None = None,
 ) -> BlockBasis:
     """The operator from its parts."""
-    U = BlockDiagonal.of(partition, bases, matrix.dtype)
+    U = BlockDiagonal.from_blocks(partition, [basis.vectors for basis in bases], matrix.dtype)
     part = _diagonal_part(matrix, U, inner) if method.diagonal else None
     return BlockBasis(
         kernel=matrix.kernel,

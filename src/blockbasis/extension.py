@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from blockbasis._linalg import symmetric
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.directions import Columns
 from blockbasis.matrix import KernelMatrix
+from blockbasis.operators.extension import Extension as Extension
 from blockbasis.sampling import important_columns
 
 #: Points per unit of rank that a fitted extension takes, and candidates for each of them.
@@ -20,20 +19,6 @@ _PIVOT_OVERSAMPLING = 8
 #: of points so far away that the kernel has vanished extend nothing.
 _VANISHED = 1e-150
 _AMPLIFIED = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-6}
-
-
-@dataclass(frozen=True)
-class Extension:
-    """How a cluster's basis continues to new points: u(x) = K(x, points) coefficients.
-
-    Parameters
-    ----------
-    points : ndarray of shape (m, d)
-    coefficients : ndarray of shape (m, r)
-    """
-
-    points: FloatArray
-    coefficients: FloatArray
 
 
 def sampled_extension(

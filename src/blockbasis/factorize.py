@@ -327,7 +327,8 @@ def factorize_cross(
         for_bases = matrix.entries
         of_inner = streams[4].spawn(rows.n_clusters)
         C = cross_inner(matrix, rows, columns, left, right, method=method.blocks, streams=of_inner, n_jobs=n_jobs)
-    U, V = BlockDiagonal.of(rows, left, chosen), BlockDiagonal.of(columns, right, chosen)
+    U = BlockDiagonal.from_blocks(rows, [basis.vectors for basis in left], chosen)
+    V = BlockDiagonal.from_blocks(columns, [basis.vectors for basis in right], chosen)
     return CrossBlockBasis(U, C.astype(chosen), V, Entries(for_bases, matrix.entries - for_bases))
 
 

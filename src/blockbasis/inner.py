@@ -1,14 +1,10 @@
-"""Bases into the inner matrix C: which of its blocks are kept, and how each is computed.
-
-C is kept as one contiguous panel per block row: panel i holds the kept blocks (i, j), side by side. When C is symmetric
-only j >= i are kept, each off-diagonal block once, and a product uses it twice.
-"""
+"""Bases into the inner matrix C: which of its blocks are kept, and how each is computed."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -20,154 +16,9 @@ from blockbasis.basis import ClusterBasis
 from blockbasis.coordinates import interpolate
 from blockbasis.kernels import RadialKernel
 from blockbasis.matrix import KernelMatrix, tiles
+from blockbasis.operators.inner import Cutoff as Cutoff
+from blockbasis.operators.inner import InnerMatrix as InnerMatrix
 from blockbasis.partition import Partition
-
-
-@dataclass(frozen=True)
-class InnerMatrix:
-    """A matrix of k by m blocks, some of them zero.
-
-    Parameters
-    ----------
-    row_offsets, column_offsets : ndarray of shape (k + 1,), (m + 1,)
-        Where each block row and block column starts.
-    kept : tuple of k int arrays
-        The block columns kept in each block row, ascending; with ``symmetric`` those from the diagonal on.
-    panels : tuple of k arrays
-        The kept blocks of each block row, side by side.
-    symmetric : bool
-    """
-
-    row_offsets: IntArray
-    column_offsets: IntArray
-    kept: tuple[IntArray, ...]
-    panels: tuple[FloatArray, ...]
-    symmetric: bool
-
-    def __post_init__(self) -> None:
-        for array in (self.row_offsets, self.column_offsets, *self.kept, *self.panels):
-            array.setflags(write=False)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return int(self.row_offsets[-1]), int(self.column_offsets[-1])
-
-    @property
-    def stored(self) -> int:
-        """Entries that differ: each pair of symmetric ones counts once."""
-        kept = sum(panel.size for panel in self.panels)
-        if self.symmetric:
-            ranks = np.diff(self.row_offsets)
-            kept -= int((ranks * (ranks - 1) // 2).sum())
-        return kept
-
-    @property
-    def density(self) -> float:
-        """Fraction of the blocks that are kept."""
-        k = len(self.kept)
-        kept = sum(len(columns) for columns in self.kept)
-        return (2 * kept - k) / k**2 if self.symmetric else kept / (k * (len(self.column_offsets) - 1))
-
-    @property
-    def energy(self) -> float:
-        """Sum of the squared entries of C."""
-        energy = 0.0
-        for panel in self.panels:
-            squares = np.einsum("ij,ij->j", panel, panel, dtype=np.float64)
-            # A symmetric panel starts with the diagonal block; what follows it stands for two blocks.
-            energy += squares.sum() + (squares[panel.shape[0] :].sum() if self.symmetric else 0.0)
-        return float(energy)
-
-    @property
-    def nbytes(self) -> int:
-        return sum(panel.nbytes for panel in self.panels)
-
-    def columns_of(self, i: int) -> slice | IntArray:
-        """Columns of C that panel ``i`` covers; a slice when they are in one piece."""
-        return _columns(self.kept[i], self.column_offsets)
-
-    def __matmul__(self, W: FloatArray) -> FloatArray:
-        result = np.zeros((self.shape[0], W.shape[1]), dtype=np.result_type(W, *self.panels[:1]))
-        for i, panel in enumerate(self.panels):
-            rows = slice(self.row_offsets[i], self.row_offsets[i + 1])
-            columns = self.columns_of(i)
-            result[rows] += panel @ W[columns]
-            if self.symmetric:
-                own = panel.shape[0]
-                result[_after(columns, own)] += panel[:, own:].T @ W[rows]
-        return result
-
-    def transpose_matmul(self, W: FloatArray) -> FloatArray:
-        """Cᵀ W."""
-        if self.symmetric:
-            return self @ W
-        result = np.zeros((self.shape[1], W.shape[1]), dtype=np.result_type(W, *self.panels[:1]))
-        for i, panel in enumerate(self.panels):
-            result[self.columns_of(i)] += panel.T @ W[self.row_offsets[i] : self.row_offsets[i + 1]]
-        return result
-
-    def block(self, i: int, j: int) -> FloatArray:
-        """Block (i, j), zero when it is not kept."""
-        if self.symmetric and j < i:
-            return self.block(j, i).T
-        height = int(self.row_offsets[i + 1] - self.row_offsets[i])
-        width = int(self.column_offsets[j + 1] - self.column_offsets[j])
-        position = int(np.searchsorted(self.kept[i], j))
-        if position == len(self.kept[i]) or self.kept[i][position] != j:
-            return np.zeros((height, width), dtype=self.panels[i].dtype)
-        start = int(np.diff(self.column_offsets)[self.kept[i][:position]].sum())
-        return self.panels[i][:, start : start + width]
-
-    def astype(self, dtype: npt.DTypeLike) -> InnerMatrix:
-        return replace(self, panels=tuple(panel.astype(dtype, copy=False) for panel in self.panels))
-
-    def todense(self) -> FloatArray:
-        dense = np.zeros(self.shape, dtype=self.panels[0].dtype)
-        for i, panel in enumerate(self.panels):
-            rows = slice(self.row_offsets[i], self.row_offsets[i + 1])
-            dense[rows, self.columns_of(i)] = panel
-            if self.symmetric:
-                dense[self.columns_of(i), rows] = panel.T
-        return dense
-
-    def with_entries(self, dense: FloatArray) -> InnerMatrix:
-        """The same blocks, their entries taken from a dense matrix."""
-        panels = tuple(
-            dense[self.row_offsets[i] : self.row_offsets[i + 1], self.columns_of(i)].copy()
-            for i in range(len(self.panels))
-        )
-        return replace(self, panels=panels)
-
-
-def _columns(kept: IntArray, offsets: IntArray) -> slice | IntArray:
-    if kept.size == 0:
-        return np.empty(0, dtype=np.intp)
-    if kept[-1] - kept[0] + 1 == len(kept):
-        return slice(int(offsets[kept[0]]), int(offsets[kept[-1] + 1]))
-    return np.concatenate([np.arange(offsets[j], offsets[j + 1]) for j in kept])
-
-
-def _after(columns: slice | IntArray, count: int) -> slice | IntArray:
-    return slice(columns.start + count, columns.stop) if isinstance(columns, slice) else columns[count:]
-
-
-@dataclass(frozen=True)
-class Cutoff:
-    """What was cut off from the inner matrix.
-
-    Parameters
-    ----------
-    dropped : float
-        Fraction of the blocks set to zero.
-    error : float
-        Upper estimate of the relative Frobenius error that this adds. Cut-off blocks can also cost positive
-        semi-definiteness: against the matrix before the cut no eigenvalue falls by more than ``error`` times its
-        Frobenius norm.
-    """
-
-    dropped: float
-    error: float
-
 
 # --- the three ways to compute a block -------------------------------------------------------------------------------
 

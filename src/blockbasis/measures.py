@@ -19,9 +19,9 @@ from blockbasis._validation import (
     check_shape,
     check_symmetric,
 )
-from blockbasis.exact import ExactKernel
 from blockbasis.extremes import extreme_eigenvalues
 from blockbasis.kernels import as_kernel
+from blockbasis.operators.exact import ExactKernel
 from blockbasis.spectrum import SpectralEstimate, dense, largest_modulus
 
 #: A residual of so many roundings of |K| is rounding itself.

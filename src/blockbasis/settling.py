@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from blockbasis._linalg import diagonal_of as diagonal_of
 from blockbasis._linalg import semidefinite_part, symmetric
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.coordinates import determining_rows, interpolate
@@ -212,11 +213,6 @@ def core_and_diagonal(
             break
         diagonal = np.clip(diagonal + STRIDE * (left - diagonal), 0, values)
     return core, definite, left
-
-
-def diagonal_of(U: FloatArray, core: FloatArray) -> FloatArray:
-    """Diagonal of U C Uᵀ."""
-    return np.asarray(np.einsum("ij,ij->i", U @ core.astype(U.dtype, copy=False), U))
 
 
 def regained_by_diagonal(U: FloatArray, core: FloatArray) -> FloatArray:

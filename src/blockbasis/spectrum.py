@@ -19,7 +19,7 @@ from blockbasis._validation import check_fraction, check_integer, check_positive
 from blockbasis.accuracy import unit_columns
 from blockbasis.extremes import extreme_eigenvalues
 from blockbasis.matrix import tiles
-from blockbasis.operator import Product
+from blockbasis.operators.product import Product
 
 #: Directions beyond the rank asked for, and the first guess of a numerical rank.
 _OVERSAMPLING = 10

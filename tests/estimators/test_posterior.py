@@ -13,8 +13,11 @@ def test_no_point_explains_more_than_its_own_variance(regression):
     far = 1.5 * X_new
     for seed in range(3):
         A = bb.factorize(X, bb.Gaussian(2.0), n_clusters=30, rank=10, basis="svd", diagonal=False, rng=seed)
-        extended = A.extend(far)
-        rows = extended.row_basis.expand(np.eye(extended.inner.shape[0]))
+        parts, offsets = A.partition.regroup(far), A.basis.offsets
+        rows = np.zeros((len(far), A.inner.shape[0]))
+        for i in np.flatnonzero(parts.sizes):
+            at, extension = parts.order[parts.cluster(i)], A.extensions[i]
+            rows[at, offsets[i] : offsets[i + 1]] = A.kernel.block(far[at], extension.points) @ extension.coefficients
         held = np.einsum("ij,ij->i", rows @ A.inner.todense(), rows)
         allowed = max(1.0, A.diagonal().max())
         assert held.max() > 1.01 * allowed
@@ -24,7 +27,7 @@ def test_no_point_explains_more_than_its_own_variance(regression):
         posterior = Posterior.given(system, mean)
         features = np.zeros_like(rows)
         for i, block in enumerate(posterior._blocks()):
-            at = np.flatnonzero(extended.row_basis.partition.labels == i)
+            at = np.flatnonzero(parts.labels == i)
             if len(at):
                 features[at, block] = posterior._coordinates(far[at], i)
         shortened = np.einsum("ij,ij->i", features @ A.inner.todense(), features)

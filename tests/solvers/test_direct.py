@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import blockbasis as bb
 from blockbasis.datasets import unit_cube_mixture
-from blockbasis.solvers import direct
+from blockbasis.solvers import components, direct
 
 RIDGES = (1e-8, 1e-6, 1e-4, 1e-2, 1.0, 1e2)
 EPS = np.finfo(np.float64).eps
@@ -98,7 +98,8 @@ def test_the_inverse_diagonal_keeps_its_digits_where_a_point_has_almost_no_noise
 def test_corrections_repair_a_poor_factorization(plain, of, rng, monkeypatch):
     M, b = of["dense"](plain) + 1e-3 * np.eye(150), rng.standard_normal(150)
     system = bb.RidgeSystem(plain, 1e-3)
-    poor = replace(system._factors.small, factor=system._factors.small.factor * (1 + 1e-6))
+    (form,) = system._factors.small.forms
+    poor = replace(system._factors.small, forms=(replace(form, factor=form.factor * (1 + 1e-6)),))
     system._factors = replace(system._factors, small=poor)
     assert np.linalg.norm(M @ system.solve(b) - b) <= 1e-10 * np.linalg.norm(b)
     monkeypatch.setattr(direct, "_REFINEMENTS", 0)
@@ -182,8 +183,8 @@ def test_leave_one_out_is_brute_force(pair, of, rng):
 
 def test_ridges_share_one_decomposition(plain, monkeypatch):
     calls = []
-    original = direct.eigenpairs
-    monkeypatch.setattr(direct, "eigenpairs", lambda M: calls.append(1) or original(M))
+    original = components.eigenpairs
+    monkeypatch.setattr(components, "eigenpairs", lambda M: calls.append(1) or original(M))
     first = bb.RidgeSystem(plain, 1.0)
     assert not calls
     systems = [first.with_ridge(ridge) for ridge in RIDGES]

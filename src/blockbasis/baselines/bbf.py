@@ -21,7 +21,7 @@ from blockbasis.baselines.protocol import (
 from blockbasis.costs import stored_floats
 from blockbasis.factorize import factorize
 from blockbasis.matrix import KernelMatrix
-from blockbasis.operator import BlockBasis
+from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.partition import Partition, kmeans
 from blockbasis.selection import energy_shares, least_rank
 from blockbasis.tuning import default_clusters

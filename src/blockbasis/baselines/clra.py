@@ -10,10 +10,11 @@ from blockbasis._linalg import leading_eigenpairs
 from blockbasis._parallel import single_threaded
 from blockbasis._typing import IntArray, Seed
 from blockbasis.baselines.protocol import Clustered, Problem, check_clusters, check_problem, largest
-from blockbasis.basis import BlockDiagonal, ClusterBasis
+from blockbasis.basis import ClusterBasis
 from blockbasis.costs import stored_floats
 from blockbasis.inner import symmetric_inner
 from blockbasis.matrix import KernelMatrix
+from blockbasis.operators.block_diagonal import BlockDiagonal
 from blockbasis.partition import Partition, kmeans
 
 
@@ -74,7 +75,7 @@ def clra(
         inner, _ = symmetric_inner(
             matrix, partition, bases, method="exact", diagonal=False, cutoff=None, streams=streams, n_jobs=1
         )
-    basis = BlockDiagonal.of(partition, bases, problem.dtype)
+    basis = BlockDiagonal.from_blocks(partition, [basis.vectors for basis in bases], problem.dtype)
     return Clustered("clra", basis, inner.astype(problem.dtype), unit_diagonal=False)
 
 

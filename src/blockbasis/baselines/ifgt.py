@@ -15,11 +15,11 @@ from blockbasis._parallel import single_threaded
 from blockbasis._typing import FloatArray, IntArray, Seed
 from blockbasis._validation import check_fraction, check_points, check_rng
 from blockbasis.baselines.protocol import Approximation
-from blockbasis.exact import ExactKernel
 from blockbasis.exceptions import AccuracyWarning
 from blockbasis.kernels import Gaussian, as_kernel
 from blockbasis.matrix import tiles
-from blockbasis.operator import Product
+from blockbasis.operators.exact import ExactKernel
+from blockbasis.operators.product import Product
 from blockbasis.partition import Partition, kcenters
 
 #: Most clusters that are tried, doubling from one.

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from blockbasis._parallel import single_threaded
 from blockbasis._typing import FloatArray, IntArray, Seed
 from blockbasis.baselines.protocol import Clustered, Problem, check_clusters, check_problem, largest
-from blockbasis.basis import BlockDiagonal
-from blockbasis.inner import InnerMatrix
 from blockbasis.matrix import KernelMatrix
+from blockbasis.operators.block_diagonal import BlockDiagonal
+from blockbasis.operators.inner import InnerMatrix
 from blockbasis.partition import Partition, kmeans
 
 #: Columns drawn for a diagonal block, and rows for a link between two, for each unit of rank.
@@ -96,7 +96,7 @@ def meka(
     offsets = np.concatenate(([0], np.cumsum(ranks))).astype(np.intp)
     kept, panels = tuple(linked for linked, _ in links), tuple(panel for _, panel in links)
     inner = InnerMatrix(offsets, offsets, kept, panels, symmetric=False).astype(problem.dtype)
-    return Clustered("meka", BlockDiagonal(partition, blocks), inner, unit_diagonal=True)
+    return Clustered("meka", BlockDiagonal.from_blocks(partition, blocks), inner, unit_diagonal=True)
 
 
 def _check_share(eta: Any, caller: str) -> float:

@@ -11,7 +11,7 @@ from blockbasis._parallel import single_threaded
 from blockbasis._typing import Seed
 from blockbasis.baselines.nystrom import OVERSAMPLING
 from blockbasis.baselines.protocol import LowRank, check_problem, low_rank, rounding
-from blockbasis.exact import ExactKernel
+from blockbasis.operators.exact import ExactKernel
 from blockbasis.spectrum import leverage_scores
 
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from blockbasis._typing import FloatArray, Seed
 from blockbasis._validation import check_integer, check_memory, check_points, check_rng
-from blockbasis.basis import BlockDiagonal
-from blockbasis.inner import InnerMatrix
 from blockbasis.kernels import as_kernel
 from blockbasis.matrix import KernelMatrix, check_function
-from blockbasis.operator import Product
+from blockbasis.operators.block_diagonal import BlockDiagonal
+from blockbasis.operators.inner import InnerMatrix
+from blockbasis.operators.product import Product
 
 #: Clusters of the clustered methods where none are asked for: the default of MEKA's authors.
 DEFAULT_CLUSTERS = 10
@@ -53,8 +53,7 @@ class Approximation(Product):
         return self._adjoint()
 
     def _set_type(self, n: int, dtype: np.dtype[Any]) -> None:
-        object.__setattr__(self, "shape", (n, n))
-        object.__setattr__(self, "dtype", dtype)
+        self._initialize(dtype, (n, n))
 
     def __repr__(self) -> str:
         n = self.shape[0]
@@ -112,9 +111,8 @@ class Clustered(Approximation):
     unit_diagonal: bool
 
     def __post_init__(self) -> None:
-        self._set_type(self.basis.partition.n_points, self.basis.blocks[0].dtype)
-        for block in self.basis.blocks:
-            block.setflags(write=False)
+        self._set_type(self.basis.partition.n_points, self.basis.dtype)
+        self.basis.freeze()
 
     @property
     def n_clusters(self) -> int:

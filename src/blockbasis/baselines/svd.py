@@ -11,7 +11,7 @@ from blockbasis._linalg import leading_eigenpairs
 from blockbasis._parallel import single_threaded
 from blockbasis._typing import FloatArray, Seed
 from blockbasis.baselines.protocol import LowRank, Problem, check_problem, low_rank
-from blockbasis.exact import ExactKernel
+from blockbasis.operators.exact import ExactKernel
 
 #: Points up to which LAPACK decomposes the dense matrix, and up to which the matrix is kept dense for ARPACK.
 _LAPACK_POINTS = 2_048

@@ -23,7 +23,7 @@ from blockbasis.costs import dense_floats
 from blockbasis.estimators.saving import described, recovered
 from blockbasis.factorize import factorize, plan
 from blockbasis.kernels import RADIAL_KERNELS, Kernel, RadialKernel, as_kernel
-from blockbasis.operator import BlockBasis
+from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.partition import Partition
 from blockbasis.tuning import default_clusters
 

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis._validation import check_flag
 from blockbasis.estimators.ridge import Fit, KernelRidgeEstimator, Record, cv_results
-from blockbasis.storage import storable
+from blockbasis.operators.storage import storable
 
 
 @storable

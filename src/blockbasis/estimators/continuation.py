@@ -20,7 +20,7 @@ from blockbasis._typing import FloatArray, IntArray
 from blockbasis.estimators.expansion import Expansion
 from blockbasis.kernels import Kernel
 from blockbasis.matrix import KernelMatrix
-from blockbasis.operator import BlockBasis, held_diagonal
+from blockbasis.operators.block_basis import BlockBasis, held_diagonal
 from blockbasis.partition import Partition, nearest_points, two_nearest
 
 #: Points for each unit of rank, beyond those which the basis of a cluster was made from, that values are continued by.

@@ -20,9 +20,9 @@ from blockbasis.estimators.likelihood import Evidence, climb, most_likely, with_
 from blockbasis.estimators.posterior import Posterior
 from blockbasis.exceptions import PerformanceWarning
 from blockbasis.kernels import RadialKernel
-from blockbasis.operator import BlockBasis
+from blockbasis.operators.block_basis import BlockBasis
+from blockbasis.operators.storage import storable
 from blockbasis.progress import reporting
-from blockbasis.storage import storable
 
 #: bandwidth="auto" looks at these multiples of the median distance first, and then settles the logarithm so finely.
 _MULTIPLES = np.array([1 / 16, 1 / 4, 1.0, 4.0, 16.0])

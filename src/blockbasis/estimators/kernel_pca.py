@@ -14,10 +14,10 @@ from blockbasis._validation import check_integer
 from blockbasis.estimators.base import KernelEstimator
 from blockbasis.estimators.continuation import extended
 from blockbasis.kernels import RadialKernel
-from blockbasis.operator import BlockBasis
+from blockbasis.operators.block_basis import BlockBasis
+from blockbasis.operators.storage import storable
 from blockbasis.solvers.eigen import Eigenpairs, with_signs
 from blockbasis.solvers.woodbury import congruent, orthonormalizing, triangular_solve
-from blockbasis.storage import storable
 
 #: Eigenvalues below this share of the largest are zero, as scikit-learn counts them.
 _NEGLIGIBLE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-7}

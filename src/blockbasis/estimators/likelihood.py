@@ -18,7 +18,7 @@ from scipy.optimize import minimize_scalar
 
 from blockbasis._typing import FloatArray
 from blockbasis.matrix import KernelMatrix
-from blockbasis.operator import BlockBasis
+from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.solvers.direct import RidgeSystem
 
 #: Ratios of noise to signal that are looked at first, in powers of ten, and multiples of the targets' mean square.

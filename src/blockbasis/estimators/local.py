@@ -18,7 +18,7 @@ from blockbasis._typing import FloatArray, IntArray
 from blockbasis.estimators.continuation import ROUNDING, Surroundings, among
 from blockbasis.estimators.expansion import Expansion
 from blockbasis.kernels import Kernel
-from blockbasis.operator import BlockBasis
+from blockbasis.operators.block_basis import BlockBasis
 
 #: Of the kernel columns of each cluster's points, one column for each target.
 LocalWeights: TypeAlias = tuple[FloatArray, ...]

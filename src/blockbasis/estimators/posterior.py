@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blockbasis._linalg import eigenpairs, semidefinite_part, symmetric
+from blockbasis._linalg import diagonal_of, semidefinite_part, symmetric
 from blockbasis._parallel import map_threads, single_threaded
 from blockbasis._typing import FloatArray
 from blockbasis.estimators.expansion import Expansion, by_cluster, kernel_rows
 from blockbasis.kernels import Kernel
 from blockbasis.matrix import KernelMatrix, tiles
-from blockbasis.operator import BlockBasis
-from blockbasis.settling import diagonal_of
+from blockbasis.operators.block_basis import BlockBasis
+from blockbasis.operators.shortening import held_variance, largest_variances, shortened, variance_roots
+from blockbasis.solvers.components import rank_slices
 from blockbasis.solvers.direct import RidgeSystem
-from blockbasis.solvers.woodbury import rank_slices
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class Posterior:
     def given(cls, system: RidgeSystem, mean: Expansion) -> Posterior:
         """For the system that was solved, and the mean that its solutions give."""
         A = system.A
-        largest = np.array([diagonal_of(U, A.inner.block(i, i)).max() for i, U in enumerate(A.basis.blocks)])
+        largest = largest_variances(A.basis, A.inner)
         points = tuple(extension.points for extension in A.extensions)
         coefficients = tuple(extension.coefficients for extension in A.extensions)
         return cls(mean, points, coefficients, _spreads(A) if A.n_clusters > 1 else (), largest, system.explained())
@@ -93,11 +93,7 @@ class Posterior:
         u = block @ self.coefficients[i]
         if not self.spreads:
             return np.asarray(u)
-        spread = block @ self.spreads[i]
-        held = np.einsum("ij,ij->i", spread, spread, dtype=np.float64)
-        allowed = np.maximum(self._own(X), self.largest[i])
-        shortening = np.sqrt(np.divide(allowed, held, out=np.ones(len(X)), where=held > allowed))
-        return np.asarray(shortening[:, np.newaxis] * u)
+        return shortened(u, held_variance(block, self.spreads[i]), np.maximum(self._own(X), self.largest[i]))
 
     def _own(self, X: FloatArray) -> FloatArray:
         return KernelMatrix(self._kernel, X).diagonal(slice(0, len(X))).astype(np.float64)
@@ -108,9 +104,5 @@ class Posterior:
 
 def _spreads(A: BlockBasis) -> tuple[FloatArray, ...]:
     """The extension of each cluster times a square root of C_ii."""
-    spreads = []
-    for i, extension in enumerate(A.extensions):
-        values, vectors = eigenpairs(A.inner.block(i, i).astype(np.float64))
-        root = vectors * np.sqrt(np.maximum(values, 0))
-        spreads.append((extension.coefficients @ root).astype(extension.coefficients.dtype))
-    return tuple(spreads)
+    parts = zip(A.extensions, variance_roots(A.inner), strict=True)
+    return tuple((extension.coefficients @ root).astype(extension.coefficients.dtype) for extension, root in parts)

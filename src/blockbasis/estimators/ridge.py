@@ -29,10 +29,10 @@ from blockbasis.estimators.local import (
     mixed,
     regressed_locally,
 )
-from blockbasis.operator import BlockBasis
+from blockbasis.operators.block_basis import BlockBasis
+from blockbasis.operators.storage import storable
 from blockbasis.progress import reporting
 from blockbasis.solvers.direct import RidgeSystem
-from blockbasis.storage import storable
 
 #: Variance left out by a compression that is not worth a local regression, as a share of the ridge.
 _NEGLIGIBLE = 1e-2

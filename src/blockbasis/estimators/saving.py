@@ -14,8 +14,8 @@ from blockbasis._typing import FloatArray
 from blockbasis.estimators.expansion import Expansion
 from blockbasis.estimators.posterior import Posterior
 from blockbasis.kernels import CallableKernel, Kernel, as_kernel
-from blockbasis.operator import BlockBasis
-from blockbasis.storage import (
+from blockbasis.operators.block_basis import BlockBasis
+from blockbasis.operators.storage import (
     describe_kernel,
     describe_symmetric,
     restore_kernel,

@@ -16,10 +16,10 @@ from blockbasis._validation import check_choice, check_integer
 from blockbasis.estimators.base import KernelEstimator
 from blockbasis.kernels import RadialKernel
 from blockbasis.matrix import KernelMatrix
-from blockbasis.operator import BlockBasis
+from blockbasis.operators.block_basis import BlockBasis
+from blockbasis.operators.storage import storable
 from blockbasis.solvers.eigen import with_signs
 from blockbasis.solvers.woodbury import congruent, orthonormalizing, triangular_solve
-from blockbasis.storage import storable
 
 _ASSIGNMENTS = ("kmeans", "cluster_qr")
 

@@ -8,20 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from blockbasis._linalg import eigenpairs
 from blockbasis._typing import FloatArray
 from blockbasis._validation import check_ridge, check_right_hand_side
 from blockbasis.accuracy import unit_columns
 from blockbasis.matrix import tiles
-from blockbasis.operator import BlockBasis
-from blockbasis.solvers.woodbury import (
-    Woodbury,
-    congruent,
-    orthonormalizing,
-    precision_of,
-    spectral,
-    woodbury,
-)
+from blockbasis.operators.block_basis import BlockBasis
+from blockbasis.solvers.components import Spectra, spectra
+from blockbasis.solvers.woodbury import Woodbury, orthonormalizing, woodbury
 
 #: Solutions are corrected by their own residual at most so often, and while it is above so much of the right-hand side.
 _REFINEMENTS = 2
@@ -32,7 +25,7 @@ _CANCELLED = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class _RidgePath:
-    """U C Uᵀ = Q (R C Rᵀ) Qᵀ for orthonormal Q = U R^-1: one eigendecomposition for every scalar ridge."""
+    """U C Uᵀ = Q (R C Rᵀ) Qᵀ for orthonormal Q = U R^-1: eigenpairs of each component for every scalar ridge."""
 
     A: BlockBasis
 
@@ -41,21 +34,20 @@ class _RidgePath:
         return orthonormalizing(self.A.basis, np.ones(self.A.shape[0]))
 
     @cached_property
-    def _eigenpairs(self) -> tuple[FloatArray, FloatArray]:
-        return eigenpairs(congruent(self.A.inner, self._triangles))
+    def _spectra(self) -> Spectra:
+        return spectra(self.A.inner, self._triangles)
 
     def at(self, ridge: float) -> Woodbury:
-        values, vectors = self._eigenpairs
-        small = spectral(values / ridge, vectors, precision_of(self.A.inner))
         triangles = tuple(R / np.sqrt(ridge) for R in self._triangles)
-        return Woodbury(self.A.basis, np.full(self.A.shape[0], ridge), triangles, small)
+        return Woodbury(self.A.basis, np.full(self.A.shape[0], ridge), triangles, self._spectra.scaled(1 / ridge))
 
 
 class RidgeSystem:
     """A + ridge I for a factorization A = U C Uᵀ + D, factored: solutions, determinant, diagonal of the inverse.
 
-    All work is in float64, whatever the precision of A. It factors one dense matrix of the size of C, R by R with R
-    the sum of the ranks, also where a cutoff has left C sparse: R³ / 3 operations and 8 R² bytes.
+    All work is in float64, whatever the precision of A. It factors one matrix of the size of C, R by R with R the sum
+    of the ranks: R³ / 3 operations and 8 R² bytes when C is dense. Where blocks of C are zero, each connected component
+    is factored by itself, and a large component that is sparse inside the envelope of its blocks.
 
     Parameters
     ----------
@@ -215,7 +207,7 @@ class RidgeSystem:
         For a Gaussian process with covariance u(x)ᵀ C u(x') it is what data with noise of variance ``ridge`` take away
         from C: the posterior covariance of the coordinates in U is the difference.
         """
-        return self._factors.between(self.A.inner.todense().astype(np.float64, copy=False))
+        return self._factors.explained(self.A.inner)
 
     def __repr__(self) -> str:
         ridge = f"{self._ridge:g}" if isinstance(self._ridge, float) else f"one for each of {len(self._ridge)} points"

@@ -10,7 +10,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from blockbasis._linalg import leading_eigenpairs
 from blockbasis._typing import FloatArray
 from blockbasis._validation import check_integer
-from blockbasis.operator import BlockBasis
+from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.solvers.woodbury import congruent, orthonormalizing, triangular_solve
 
 

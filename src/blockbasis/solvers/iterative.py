@@ -26,9 +26,9 @@ from blockbasis._validation import (
     check_shape,
     check_symmetric,
 )
-from blockbasis.exact import ExactKernel
 from blockbasis.kernels import as_kernel
-from blockbasis.operator import BlockBasis
+from blockbasis.operators.block_basis import BlockBasis
+from blockbasis.operators.exact import ExactKernel
 from blockbasis.progress import counting, reporting
 from blockbasis.solvers.conjugate import Map, block_cg
 from blockbasis.solvers.direct import RidgeSystem

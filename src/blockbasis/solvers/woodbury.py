@@ -9,109 +9,16 @@ and Q is orthonormal whatever D' is and however U was rounded. All of it is floa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from scipy import linalg
 
-from blockbasis._linalg import DEFINITE, eigenpairs
-from blockbasis._typing import FloatArray, IntArray
-from blockbasis.basis import BlockDiagonal
-from blockbasis.inner import InnerMatrix
-
-#: Negative eigenvalues of so many roundings of the largest come from the precision in which C is stored.
-_ROUNDINGS = 10
-_EPS = float(np.finfo(np.float64).eps)
-
-
-class Shifted(Protocol):
-    """I + S for a small symmetric S, positive definite, factored."""
-
-    def solve(self, W: FloatArray) -> FloatArray:
-        """(I + S)^-1 W."""
-
-    def logdet(self) -> float:
-        """Logarithm of the determinant of I + S."""
-
-    def inverse_blocks(self, blocks: list[slice]) -> Iterator[FloatArray]:
-        """Diagonal blocks of (I + S)^-1."""
-
-
-@dataclass(frozen=True, eq=False)
-class CholeskyShifted:
-    """I + S = L Lᵀ: the cheapest for one system."""
-
-    factor: FloatArray
-
-    def solve(self, W: FloatArray) -> FloatArray:
-        return np.asarray(linalg.cho_solve((self.factor, True), W, check_finite=False))
-
-    def logdet(self) -> float:
-        return 2 * float(np.log(np.diagonal(self.factor)).sum())
-
-    def inverse_blocks(self, blocks: list[slice]) -> Iterator[FloatArray]:
-        inverse, _ = linalg.lapack.dtrtri(self.factor, lower=1)
-        for block in blocks:
-            columns = inverse[block.start :, block]  # zero above the diagonal
-            yield columns.T @ columns
-
-
-@dataclass(frozen=True, eq=False)
-class SpectralShifted:
-    """S = V diag(values) Vᵀ, every value above -1: S may be scaled at no cost."""
-
-    values: FloatArray
-    vectors: FloatArray
-
-    def solve(self, W: FloatArray) -> FloatArray:
-        return np.asarray(self.vectors @ ((self.vectors.T @ W) / (1 + self.values)[:, np.newaxis]))
-
-    def logdet(self) -> float:
-        return float(np.log1p(self.values).sum())
-
-    def inverse_blocks(self, blocks: list[slice]) -> Iterator[FloatArray]:
-        for block in blocks:
-            rows = self.vectors[block]
-            yield (rows / (1 + self.values)) @ rows.T
-
-
-def cholesky(S: FloatArray) -> CholeskyShifted | None:
-    """I + S factored, None when it is not positive definite; only the upper triangle of S is read, and overwritten."""
-    check_conditioning(float(np.diagonal(S).max(initial=0.0)))
-    S[np.diag_indices_from(S)] += 1
-    try:
-        # Transposed the array is in LAPACK's order, and factored in place.
-        return CholeskyShifted(linalg.cholesky(S.T, lower=True, overwrite_a=True, check_finite=False))
-    except linalg.LinAlgError:
-        return None
-
-
-def spectral(values: FloatArray, vectors: FloatArray, precision: float) -> SpectralShifted:
-    """I + S from the eigenpairs of S; a LinAlgError when it is not positive definite beyond rounding."""
-    largest = float(values.max(initial=0.0))
-    check_conditioning(largest)
-    if values.min(initial=0.0) <= -0.5:
-        # Rounding competes with the ridge: S is known to ``noise`` only, and so are its eigenvalues below.
-        noise = max(DEFINITE, _ROUNDINGS * precision) * largest
-        values = np.where((values < 0) & (values >= -noise), 0.0, values)
-    if values.min(initial=0.0) <= -1:
-        raise np.linalg.LinAlgError(
-            f"A + ridge I is not positive definite: A has eigenvalues down to about {values.min():.3g} times the ridge "
-            "(and its diagonal part). Give a larger ridge, or factorize without cutoff= and with algorithm='default', "
-            "which keeps A positive semi-definite."
-        )
-    return SpectralShifted(values, vectors)
-
-
-def check_conditioning(largest: float) -> None:
-    """Refuse what float64 cannot solve at all."""
-    if not largest * _EPS < 1:
-        raise np.linalg.LinAlgError(
-            f"A + ridge I is singular to working precision: A is about {largest:.1g} times what the ridge (and the "
-            "diagonal part of A) adds. Give a larger ridge."
-        )
+from blockbasis._typing import FloatArray
+from blockbasis.operators.block_diagonal import BlockDiagonal
+from blockbasis.operators.inner import InnerMatrix
+from blockbasis.solvers.components import ByComponents, factored, rank_slices
+from blockbasis.solvers.components import congruent as congruent
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,14 +33,14 @@ class Woodbury:
         D', in the order of the caller's points.
     triangles : tuple of arrays
         R of each cluster, upper triangular.
-    small : Shifted
+    small : ByComponents
         I + S.
     """
 
     basis: BlockDiagonal
     diagonal: FloatArray
     triangles: tuple[FloatArray, ...]
-    small: Shifted
+    small: ByComponents
 
     def solve(self, B: FloatArray) -> FloatArray:
         """The inverse times B, of shape (n, m)."""
@@ -145,12 +52,18 @@ class Woodbury:
     def logdet(self) -> float:
         return float(np.log(self.diagonal).sum()) + self.small.logdet()
 
-    def between(self, W: FloatArray) -> FloatArray:
-        """Wᵀ Uᵀ (U C Uᵀ + D')^-1 U W for W of shape (R, m), with Uᵀ (U C Uᵀ + D')^-1 U = Rᵀ (I + S)^-1 R."""
-        blocks = rank_slices(self.basis.ranks)
-        scaled = np.concatenate([R @ W[block] for R, block in zip(self.triangles, blocks, strict=True)])
-        values = scaled.T @ self.small.solve(scaled)
-        return np.asarray((values + values.T) / 2)
+    def explained(self, inner: InnerMatrix) -> FloatArray:
+        """C Uᵀ (U C Uᵀ + D')^-1 U C, where Uᵀ (U C Uᵀ + D')^-1 U = Rᵀ (I + S)^-1 R."""
+        values = np.zeros(inner.shape)
+        for part, form in zip(self.small.parts, self.small.forms, strict=True):
+            C = part.inner.todense().astype(np.float64, copy=False)
+            blocks = rank_slices(np.diff(part.inner.row_offsets))
+            pairs = zip(part.clusters, blocks, strict=True)
+            scaled = np.concatenate([self.triangles[i] @ C[block] for i, block in pairs])
+            own = scaled.T @ form.solve(scaled)
+            at = part.columns if isinstance(part.columns, slice) else np.ix_(part.columns, part.columns)
+            values[(at, at) if isinstance(at, slice) else at] = (own + own.T) / 2
+        return values
 
     def inverse_diagonal(self) -> FloatArray:
         """Diagonal of the inverse: of each cluster only its own block of (I + S)^-1 counts."""
@@ -170,15 +83,7 @@ class Woodbury:
 def woodbury(basis: BlockDiagonal, inner: InnerMatrix, diagonal: FloatArray) -> Woodbury:
     """Factor U C Uᵀ + D'; a LinAlgError when it is not positive definite."""
     triangles = orthonormalizing(basis, diagonal)
-    small: Shifted | None = cholesky(upper_congruent(inner, triangles))
-    if small is None:
-        small = spectral(*eigenpairs(congruent(inner, triangles)), precision_of(inner))
-    return Woodbury(basis, diagonal, triangles, small)
-
-
-def precision_of(inner: InnerMatrix) -> float:
-    """Rounding unit in which C is stored."""
-    return float(np.finfo(inner.panels[0].dtype).eps)
+    return Woodbury(basis, diagonal, triangles, factored(inner, triangles))
 
 
 def orthonormalizing(basis: BlockDiagonal, diagonal: FloatArray) -> tuple[FloatArray, ...]:
@@ -196,28 +101,3 @@ def triangular_solve(triangles: tuple[FloatArray, ...], W: FloatArray, *, transp
         for R, block in zip(triangles, blocks, strict=True)
     ]
     return np.concatenate(pieces)
-
-
-def congruent(inner: InnerMatrix, triangles: tuple[FloatArray, ...]) -> FloatArray:
-    """R C Rᵀ as a new dense array."""
-    S = upper_congruent(inner, triangles)
-    for block in rank_slices(np.diff(inner.row_offsets)):
-        S[block.stop :, block] = S[block, block.stop :].T
-    return S
-
-
-def upper_congruent(inner: InnerMatrix, triangles: tuple[FloatArray, ...]) -> FloatArray:
-    """The same, zero in the blocks below the diagonal: all that a Cholesky factorization reads, at half the cost."""
-    S = np.zeros(inner.shape)
-    blocks = rank_slices(np.diff(inner.row_offsets))
-    for i, (R, block) in enumerate(zip(triangles, blocks, strict=True)):
-        S[block, inner.columns_of(i)] = R @ inner.panels[i]
-    for R, block in zip(triangles, blocks, strict=True):
-        S[: block.stop, block] = S[: block.stop, block] @ R.T
-    return S
-
-
-def rank_slices(ranks: IntArray) -> list[slice]:
-    """The range of each cluster among the R columns of U."""
-    ends = np.cumsum(ranks).tolist()
-    return [slice(end - int(rank), end) for end, rank in zip(ends, ranks, strict=True)]

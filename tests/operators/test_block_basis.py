@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import blockbasis as bb
-from blockbasis.operator import Entries
+from blockbasis.operators import Entries
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +129,7 @@ def test_extension_does_not_touch_the_points_factored(clouds, counting):
     A = factored(clouds, counting, rank=10)
     before = counting.seen
     A.extend(np.zeros((7, 2)))
-    assert counting.seen - before <= 7 * 20  # two points for each unit of rank
+    assert counting.seen - before <= 7 * 20 + 7 * 7  # two points for each unit of rank, and k(x, x) among the new ones
 
 
 def test_rows_follow_the_new_points_order(clouds):
@@ -154,6 +154,69 @@ def test_extension_with_empty_clusters(clouds, relative):
 def test_a_point_far_away_sees_nothing(clouds, distance):
     row = factored(clouds).extend([[distance, -distance]]).todense()
     np.testing.assert_allclose(row, 0, atol=1e-12)
+
+
+def unsafe(X, labels, *, amplified, kernel=None, **settings):
+    """A factorization whose extensions are far too long for some new points."""
+    A = bb.factorize(X, kernel or bb.Gaussian(2.0), partition=labels, n_clusters=3, rank=15, rng=0, **settings)
+    extensions = tuple(dataclasses.replace(e, coefficients=e.coefficients * amplified) for e in A.extensions)
+    return dataclasses.replace(A, extensions=extensions)
+
+
+@pytest.mark.parametrize("settings", [{}, {"diagonal": False}, {"dtype": np.float32}, {"algorithm": "paper"}], ids=str)
+@pytest.mark.parametrize("amplified", [3.0, 1e6, 1e31])
+def test_no_entry_exceeds_what_the_kernel_allows(clouds, settings, amplified):
+    """However long u(x) comes out: it is shortened to the point's own variance."""
+    A = unsafe(*clouds, amplified=amplified, **settings)
+    rng = np.random.default_rng(1)
+    far = np.array([[1e150, 0.0], [1e8, -1e8]] if A.dtype == np.float64 else [[1e8, -1e8]])
+    new = np.concatenate((clouds[0], 5 * rng.normal(size=(200, 2)), far))
+    rows = A.extend(new).todense()
+    assert np.isfinite(rows).all()
+    assert np.abs(rows).max() <= 1.1
+
+
+def test_coordinates_that_overflow_are_zero(clouds):
+    A = unsafe(*clouds, amplified=1e300)
+    rows = A.extend(clouds[0]).todense()
+    assert np.isfinite(rows).all()
+    assert np.abs(rows).max() <= 1.1
+
+
+def test_ill_conditioned_extensions_of_standardised_rows():
+    """A small cluster of outliers, whose fit is ill-conditioned: entries of 1e31 were returned in silence."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_t(3, size=(1200, 8)) @ rng.normal(size=(8, 8))
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    old, new = X[:900], X[900:]
+    for seed in range(3):
+        A = bb.factorize(old, bb.Gaussian(3.2), n_clusters=25, rank=25, rng=seed)
+        rows = A.extend(np.concatenate((new, 4 * new))).todense()
+        assert np.isfinite(rows).all()
+        assert np.abs(rows).max() <= 1.5
+
+
+def test_old_points_of_a_poor_factorization_do_not_raise_the_bound(clouds):
+    """Variances above k(x, x) at old points: entries at new points stay below 1.5 all the same."""
+    A = factored(clouds)
+    louder = dataclasses.replace(A, inner=A.inner.astype(np.float64).with_entries(9 * A.inner.todense()))
+    assert louder.diagonal().max() > 8
+    assert np.abs(louder.extend(clouds[0]).todense()).max() <= 1.5
+
+
+def test_a_point_far_away_does_not_blur_the_others(clouds):
+    A = factored(clouds)
+    alone = A.extend([[0.1, 0.2], [3.9, 0.1]]).todense()
+    together = A.extend([[0.1, 0.2], [3.9, 0.1], [-1e12, -1e12], [1e15, 0.0]]).todense()
+    np.testing.assert_allclose(together[:2], alone, atol=1e-10)
+
+
+def test_large_sets_of_new_points_are_worked_through_in_tiles(clouds, monkeypatch):
+    A = factored(clouds)
+    new = np.random.default_rng(0).normal(size=(50, 2))
+    whole = A.extend(new).todense()
+    monkeypatch.setattr("blockbasis.matrix._TILE_ENTRIES", 200)
+    np.testing.assert_allclose(A.extend(new).todense(), whole, atol=1e-12)
 
 
 def test_extension_takes_what_factorize_takes(clouds):

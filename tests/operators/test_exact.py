@@ -7,8 +7,8 @@ import pytest
 from scipy.sparse import linalg as sla
 
 import blockbasis as bb
-from blockbasis import exact
-from blockbasis.exact import _rounds
+from blockbasis.operators import exact
+from blockbasis.operators.exact import _rounds
 
 
 @pytest.fixture

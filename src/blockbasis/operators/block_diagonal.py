@@ -1,0 +1,253 @@
+"""U: the orthonormal bases of all clusters as one block-diagonal matrix, with products at the speed of the memory.
+
+A product with one vector reads every float of U once and does two operations with it, so that memory is the limit.
+BLAS reads several short rows at once, which defeats the prefetching of the processor; ``einsum`` reads them one after
+the other and is two to three times as fast. With several right-hand sides BLAS is the faster one, tile by tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from joblib import effective_n_jobs
+
+from blockbasis._parallel import map_threads, single_threaded
+from blockbasis._typing import FloatArray, IntArray
+from blockbasis.partition import Partition
+
+#: Floats of U that meet a vector in one call, and rows: more terms in one sum would cost digits.
+_VECTOR_TILE = 2**20
+_VECTOR_ROWS = 2**13
+#: Floats of U that meet several vectors in one call: they stay in the cache of a core.
+_MATRIX_TILE = 2**16
+#: BLAS is the faster one for bases of fewer columns.
+_NARROW = 16
+#: Floats of U that one thread takes at a time. The pieces do not depend on the number of threads, nor do the sums.
+_PIECE = 2**22
+#: Multiplications below which threads cost more than they save.
+_THREADED = 2**24
+
+
+class _Piece(NamedTuple):
+    """Some rows of one block: ``values`` is the view of them, ``first`` says whether they are the first ones."""
+
+    values: FloatArray
+    rows: slice
+    columns: slice
+    first: bool
+
+
+@dataclass(frozen=True, eq=False)
+class BlockDiagonal:
+    """A block-diagonal matrix U of shape (n, R), one block for each cluster, in the order of the caller's points.
+
+    Parameters
+    ----------
+    partition : Partition
+        Clusters of the n points.
+    ranks : ndarray of shape (n_clusters,)
+        Columns r_i of each block; R is their sum.
+    values : ndarray of shape (sum of n_i r_i,)
+        Entries of all blocks, one block after the other in the order of the clusters, each of shape (n_i, r_i) and
+        row-major.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from blockbasis.operators import BlockDiagonal
+    >>> from blockbasis.partition import from_labels
+    >>> partition = from_labels(np.arange(5.0)[:, np.newaxis], np.array([1, 0, 1, 0, 1]))
+    >>> U = BlockDiagonal.empty(partition, [1, 2], np.float64)
+    >>> U.block(0)[:] = 1
+    >>> U.block(1)[:] = 2
+    >>> U.freeze().expand(np.ones((3, 1))).ravel()
+    array([4., 1., 4., 1., 4.])
+    """
+
+    partition: Partition
+    ranks: IntArray
+    values: FloatArray
+
+    def __post_init__(self) -> None:
+        expected = int(self.partition.sizes @ self.ranks)
+        if self.values.shape != (expected,) or not self.values.flags.c_contiguous:
+            raise ValueError(f"values must be contiguous and of shape ({expected},). Got shape {self.values.shape}.")
+
+    @classmethod
+    def empty(cls, partition: Partition, ranks: Any, dtype: npt.DTypeLike) -> BlockDiagonal:
+        """A matrix without values: fill every ``block(i)`` in place, then call `freeze`."""
+        ranks = np.array(ranks, dtype=np.intp)
+        ranks.setflags(write=False)
+        return cls(partition, ranks, np.empty(int(partition.sizes @ ranks), dtype=dtype))
+
+    @classmethod
+    def from_blocks(
+        cls, partition: Partition, blocks: Sequence[FloatArray], dtype: npt.DTypeLike | None = None
+    ) -> BlockDiagonal:
+        """The matrix of the given blocks, copied and rounded to ``dtype`` (None is that of the blocks), read-only."""
+        chosen = np.result_type(*blocks) if dtype is None else np.dtype(dtype)
+        U = cls.empty(partition, [block.shape[1] for block in blocks], chosen)
+        for i, block in enumerate(blocks):
+            U.block(i)[...] = block
+        return U.freeze()
+
+    def freeze(self) -> BlockDiagonal:
+        """Make the values read-only; returns the matrix itself."""
+        self.values.setflags(write=False)
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Views that were kept would be pickled as copies.
+        return BlockDiagonal, (self.partition, self.ranks, self.values)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.values.dtype
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.partition.n_points, int(self.offsets[-1])
+
+    @property
+    def size(self) -> int:
+        """Number of stored entries."""
+        return int(self.values.size)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.values.nbytes)
+
+    @cached_property
+    def offsets(self) -> IntArray:
+        """First column of each block, and R."""
+        return np.concatenate(([0], np.cumsum(self.ranks))).astype(np.intp)
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        ends: list[int] = np.cumsum(self.partition.sizes * self.ranks).tolist()
+        return [0, *ends]
+
+    def block(self, i: int) -> FloatArray:
+        """View of block ``i``, of shape (n_i, r_i); writable until `freeze`."""
+        height, rank = int(self.partition.sizes[i]), int(self.ranks[i])
+        return self.values[self._starts[i] : self._starts[i + 1]].reshape(height, rank)
+
+    @cached_property
+    def blocks(self) -> tuple[FloatArray, ...]:
+        """Read-only views of all blocks."""
+        views = tuple(self.block(i) for i in range(len(self.ranks)))
+        for view in views:
+            view.setflags(write=False)
+        return views
+
+    def project(self, V: FloatArray) -> FloatArray:
+        """Uᵀ V for V of shape (n, m)."""
+        V = V.astype(np.result_type(V, self.values), copy=False)
+        V = V if self._in_order else V.take(self.partition.order, axis=0)
+        result = np.empty((self.shape[1], V.shape[1]), dtype=V.dtype)
+
+        def project(piece: _Piece) -> FloatArray:
+            own = result[piece.columns]
+            own = own if piece.first else np.empty_like(own)
+            _project(piece.values, V[piece.rows], own)
+            return own
+
+        parts = self._for_pieces(project, V.shape[1])
+        for piece, part in zip(self._pieces, parts, strict=True):
+            if not piece.first:
+                result[piece.columns] += part
+        return result
+
+    def expand(self, W: FloatArray) -> FloatArray:
+        """U W for W of shape (R, m)."""
+        W = W.astype(np.result_type(W, self.values), copy=False)
+        ordered = np.empty((self.shape[0], W.shape[1]), dtype=W.dtype)
+
+        def expand(piece: _Piece) -> None:
+            _expand(piece.values, W[piece.columns], ordered[piece.rows])
+
+        self._for_pieces(expand, W.shape[1])
+        if self._in_order:
+            return ordered
+        result = np.empty_like(ordered)
+        if W.shape[1] == 1:  # much faster than rows of one entry
+            result[:, 0][self.partition.order] = ordered[:, 0]
+        else:
+            result[self.partition.order] = ordered
+        return result
+
+    def row_pieces(self, floats: int = _PIECE) -> Iterator[tuple[int, slice, FloatArray]]:
+        """Cluster, range in cluster order and values of consecutive rows, at most ``floats`` of them (or one row)."""
+        for i, block in enumerate(self.blocks):
+            start = int(self.partition.starts[i])
+            for rows in _ranges(block.shape[0], max(1, floats // max(1, block.shape[1]))):
+                yield i, slice(start + rows.start, start + rows.stop), block[rows]
+
+    @cached_property
+    def _in_order(self) -> bool:
+        """Whether the points are grouped already, so that nothing is permuted."""
+        order = self.partition.order
+        return bool((order == np.arange(len(order))).all())
+
+    @cached_property
+    def _pieces(self) -> tuple[_Piece, ...]:
+        columns = [slice(a, b) for a, b in zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True)]
+        starts = self.partition.starts
+        pieces = [_Piece(values, rows, columns[i], rows.start == starts[i]) for i, rows, values in self.row_pieces()]
+        # An empty cluster has no rows, but its part of a projection is zero.
+        empty = np.flatnonzero(self.partition.sizes == 0).tolist()
+        return (*pieces, *(_Piece(self.blocks[i], slice(0, 0), columns[i], True) for i in empty))
+
+    def _for_pieces(self, function: Callable[[_Piece], Any], width: int) -> list[Any]:
+        if self.size * width < _THREADED:
+            return [function(piece) for piece in self._pieces]
+        # Looking for BLAS libraries takes milliseconds, and products with one vector use none.
+        without_blas = width == 1 and int(self.ranks.min()) >= _NARROW
+        with nullcontext() if without_blas else single_threaded():
+            return map_threads(function, [(piece,) for piece in self._pieces], int(effective_n_jobs(-1)))
+
+
+def _project(U: FloatArray, V: FloatArray, out: FloatArray) -> None:
+    """Write Uᵀ V into ``out``."""
+    height, rank = U.shape
+    single = V.shape[1] == 1 and rank >= _NARROW
+    if height * rank <= _MATRIX_TILE and not single:
+        np.matmul(U.T, V, out=out)
+        return
+    out[...] = 0
+    for rows in _tiles(height, rank, single):
+        tile = U[rows].astype(out.dtype, copy=False)
+        if single:
+            out[:, 0] += np.einsum("i,ij->j", V[rows, 0], tile)
+        else:
+            out += tile.T @ V[rows]
+
+
+def _expand(U: FloatArray, W: FloatArray, out: FloatArray) -> None:
+    """Write U W into ``out``."""
+    height, rank = U.shape
+    single = W.shape[1] == 1 and rank >= _NARROW
+    if height * rank <= _MATRIX_TILE and not single:
+        np.matmul(U, W, out=out)
+        return
+    for rows in _tiles(height, rank, single):
+        tile = U[rows].astype(out.dtype, copy=False)
+        if single:
+            np.einsum("ij,j->i", tile, W[:, 0], out=out[rows, 0])
+        else:
+            np.matmul(tile, W, out=out[rows])
+
+
+def _tiles(height: int, rank: int, single: bool) -> list[slice]:
+    step = min(_VECTOR_TILE // rank, _VECTOR_ROWS) if single else _MATRIX_TILE // rank
+    return _ranges(height, max(1, step))
+
+
+def _ranges(length: int, step: int) -> list[slice]:
+    return [slice(start, min(start + step, length)) for start in range(0, length, step)]

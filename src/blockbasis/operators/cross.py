@@ -1,0 +1,88 @@
+"""K(Y, X) ~ U C Vᵀ as immutable data, with its products."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scipy.sparse.linalg import LinearOperator
+
+from blockbasis._typing import FloatArray
+from blockbasis.operators.block_diagonal import BlockDiagonal
+from blockbasis.operators.entries import Entries
+from blockbasis.operators.inner import InnerMatrix
+from blockbasis.operators.product import Product
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CrossBlockBasis(Product):
+    """K(Y, X) ~ U C Vᵀ, as `blockbasis.factorize_cross` and `BlockBasis.extend` return it.
+
+    Parameters
+    ----------
+    row_basis, column_basis : BlockDiagonal
+        U over the clusters of Y, V over those of X.
+    inner : InnerMatrix
+        C; its block rows follow U's clusters, its block columns V's.
+    entries : Entries or None
+        Kernel entries evaluated to build it; None when it extends a factorization.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import blockbasis as bb
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> B = bb.factorize(X, bb.Gaussian(3.0), n_clusters=3, rank=20, rng=0).extend(X[:5] + 0.1)
+    >>> B
+    CrossBlockBasis(5 x 300, U C Vᵀ, 7930 floats, float64)
+    """
+
+    row_basis: BlockDiagonal
+    inner: InnerMatrix
+    column_basis: BlockDiagonal
+    entries: Entries | None = None
+
+    def __post_init__(self) -> None:
+        shape = (self.row_basis.partition.n_points, self.column_basis.partition.n_points)
+        self._initialize(self.column_basis.dtype, shape)
+        self.row_basis.freeze()
+        self.column_basis.freeze()
+
+    @property
+    def stored(self) -> int:
+        """Floats that a product reads."""
+        return self.row_basis.size + self.inner.stored + self.column_basis.size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the factors."""
+        return self.row_basis.nbytes + self.inner.nbytes + self.column_basis.nbytes
+
+    def _apply(self, V: FloatArray) -> FloatArray:
+        return self.row_basis.expand(self.inner @ self.column_basis.project(V))
+
+    def _adjoint(self) -> LinearOperator:
+        return _Transposed(self)
+
+    def _transpose(self) -> LinearOperator:
+        return _Transposed(self)
+
+    def __repr__(self) -> str:
+        return f"CrossBlockBasis({self.shape[0]} x {self.shape[1]}, U C Vᵀ, {self.stored} floats, {self.dtype})"
+
+
+class _Transposed(Product):
+    """(U C Vᵀ)ᵀ = V Cᵀ Uᵀ."""
+
+    def __init__(self, original: CrossBlockBasis) -> None:
+        super().__init__(original.dtype, original.shape[::-1])
+        self._original = original
+
+    def _apply(self, V: FloatArray) -> FloatArray:
+        of = self._original
+        return of.column_basis.expand(of.inner.transpose_matmul(of.row_basis.project(V)))
+
+    def _adjoint(self) -> CrossBlockBasis:
+        return self._original
+
+    def _transpose(self) -> CrossBlockBasis:
+        return self._original

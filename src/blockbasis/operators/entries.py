@@ -1,0 +1,28 @@
+"""How many kernel entries a factorization cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Kernel entries that a factorization evaluated.
+
+    Parameters
+    ----------
+    bases : int
+        For the bases, the diagonal blocks of the inner matrix with them.
+    inner : int
+        For the other blocks of the inner matrix.
+    planning : int
+        For the choice of clusters and ranks, and for the check against exact rows.
+    """
+
+    bases: int
+    inner: int
+    planning: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.bases + self.inner + self.planning
