@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test lint format bench bench-full clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m blockbasis.demo
@@ -20,8 +20,14 @@ format: $(VENV)/.lint
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# A reduced set of every suite in at most 15 minutes, and the page; bench-full runs every cell, and takes hours.
 bench: $(VENV)/.bench
-	cd benchmarks && ../$(BIN)/python core_accuracy.py && ../$(BIN)/python core_scaling.py
+	$(BIN)/python benchmarks/run.py all --minutes 14
+	$(BIN)/python benchmarks/page.py
+
+bench-full: $(VENV)/.bench
+	$(BIN)/python benchmarks/run.py all --full
+	$(BIN)/python benchmarks/page.py
 
 clean:
 	rm -rf $(VENV) .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis dist

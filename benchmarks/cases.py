@@ -6,11 +6,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-from data import is_at_hand, mixture, standardized
+from data import points_of
 
 import blockbasis as bb
 
-MIXTURE = "mixture-"
+#: How much a run does: a test of the harness, minutes, or everything.
+SIZES = ("tiny", "quick", "full")
 
 
 @dataclass(frozen=True)
@@ -48,19 +49,12 @@ class Case:
         return bb.Gaussian(self.bandwidth)
 
     @property
-    def at_hand(self) -> bool:
-        return self.data.startswith(MIXTURE) or is_at_hand(self.data)
-
-    @property
     def title(self) -> str:
         size = "" if self.n is None else f" {self.n:,}"
         return f"{self.data}{size}, h={self.bandwidth:g}, tol={self.tol:g}"
 
     def points(self) -> np.ndarray:
-        if self.data.startswith(MIXTURE):
-            assert self.n is not None
-            return mixture(self.n, int(self.data.removeprefix(MIXTURE)), self.seed)
-        return standardized(self.data, self.n, self.seed)
+        return points_of(self.data, self.n, self.seed)
 
     def of(self, **changes: Any) -> Case:
         return replace(self, **changes)
@@ -92,8 +86,9 @@ CASES = {case.name: case for case in (*ENGINE, TINY)}
 QUICK = ("mix8", "pend4", "bike4", "elev6", "cov4", "census4")
 
 
-def chosen(full: bool, names: list[str] | None) -> list[Case]:
-    """Cases of a full run, of a reduced one, or those named."""
-    if names:
-        return [CASES[name] for name in names if name in CASES]
-    return [case for case in ENGINE if full or case.name in QUICK]
+def chosen(size: str, only: list[str] | None = None) -> list[Case]:
+    """Cases of a run of this size; of these the ones named, when some are."""
+    if size == "tiny":
+        return [TINY]
+    cases = [case for case in ENGINE if size == "full" or case.name in QUICK]
+    return [CASES[name] for name in only if name in CASES] if only else cases

@@ -13,6 +13,8 @@ from blockbasis import datasets
 
 #: Data sets that the package does not know: NPZ files in the directory that BLOCKBASIS_DATA names.
 FILES = ("bike", "elevators", "keggdirected")
+#: Generated points: the number of columns follows.
+MIXTURE = "mixture-"
 
 
 class DataAbsent(OSError):
@@ -35,6 +37,14 @@ def load_standardized(name: str, n: int | None = None, seed: int = 0) -> np.ndar
         sys.exit(str(error))
 
 
+def points_of(data: str, n: int | None = None, seed: int = 0) -> np.ndarray:
+    """Points of a data set, or of a generated mixture with so many columns ("mixture-5")."""
+    if data.startswith(MIXTURE):
+        assert n is not None
+        return mixture(n, int(data.removeprefix(MIXTURE)), seed)
+    return standardized(data, n, seed)
+
+
 def mixture(n: int, d: int, seed: int = 0) -> np.ndarray:
     """Normal clouds around ten centres in the unit cube."""
     rng = np.random.default_rng(seed)
@@ -43,10 +53,17 @@ def mixture(n: int, d: int, seed: int = 0) -> np.ndarray:
 
 def is_at_hand(name: str) -> bool:
     """Whether a data set can be loaded without a download."""
+    if name.startswith(MIXTURE):
+        return True
     try:
         return _file(name).exists() if name in FILES else datasets.find(name) is not None
     except OSError:
         return False
+
+
+def forget_whole_data() -> None:
+    """Give back the memory of data sets of which a part was drawn."""
+    _whole.cache_clear()
 
 
 @functools.lru_cache(maxsize=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -77,13 +78,32 @@ def repeat(job: Callable[[], Any], repeats: int = REPEATS) -> Times:
 
 
 def peak_megabytes() -> float:
-    """Largest resident memory of this process so far."""
+    """Largest resident memory of this process since `forget_peak`, or since it began.
+
+    On Linux the kernel's VmHWM: ru_maxrss of a process counts what its parent held when it was started.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next((line for line in status.read_text().splitlines() if line.startswith("VmHWM")), None)
+        if line is not None:
+            return int(line.split()[1]) / 1e3
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (1e6 if sys.platform == "darwin" else 1e3)
 
 
+def forget_peak() -> None:
+    """Measure the peak from here on, where the system can (Linux)."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
 def error_rows(n: int) -> int:
     return min(n, ERROR_ROWS if n <= MANY_POINTS else FEWER_ROWS)
+
+
+def repeats_of(cell: Result) -> int:
+    """How often short runs of a cell are made."""
+    return int(cell.get("repeats", REPEATS))
 
 
 def all_cores() -> int:
@@ -104,15 +124,18 @@ def fresh(task: str, threads: int = 1, **arguments: Any) -> Result:
     return result
 
 
-def interleaved(jobs: dict[str, Callable[[], Result]], repeats: int = REPEATS) -> dict[str, Result]:
+def interleaved(
+    jobs: dict[str, Callable[[], Result]], known: dict[str, Result] | None = None, repeats: int = REPEATS
+) -> dict[str, Result]:
     """Run ours, the peer, ours, the peer, ...: medians of the numbers that differ between the repeats.
 
-    A job whose first run takes long runs once.
+    A job whose first run takes long runs once, and not at all when that run is ``known``: so do all for one repeat.
     """
-    runs: dict[str, list[Result]] = {name: [] for name in jobs}
+    enough = {name: [run] for name, run in (known or {}).items() if run["wall"] > LONG or repeats == 1}
+    runs: dict[str, list[Result]] = {name: enough.get(name, []) for name in jobs}
     for _ in range(repeats):
         for name, job in jobs.items():
-            if not runs[name] or runs[name][0]["wall"] <= LONG:
+            if len(runs[name]) < repeats and (not runs[name] or runs[name][0]["wall"] <= LONG):
                 runs[name].append(job())
     return {name: medians(results) for name, results in runs.items()}
 

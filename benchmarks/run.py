@@ -1,0 +1,129 @@
+"""Run suites of benchmarks: ours and every peer that is installed, interleaved, results as JSON.
+
+    python benchmarks/run.py SUITE [SUITE ...] [--full | --tiny] [--out benchmarks/results] [--only NAME ...]
+                             [--baseline FILE ...] [--minutes M]
+
+SUITE is one of the suites listed by --help, or "all". Every cell that is done is on disk: a run that is interrupted
+goes on where it stopped. `python benchmarks/page.py` makes the page from the results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import signal
+import sys
+import time
+import types
+from collections.abc import Iterator
+from pathlib import Path
+
+import peers
+from cases import CASES
+from data import is_at_hand
+from records import Record, Results
+from suites import SUITES
+
+HERE = Path(__file__).parent
+#: What a cell may raise without ending the run: it is recorded as failed.
+FAILURES = (ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RuntimeError, TypeError, ValueError)
+
+
+class TimeUp(BaseException):
+    """The minutes given are over."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = parse(arguments)
+    names = list(SUITES) if "all" in options.suites else options.suites
+    size = "full" if options.full else "tiny" if options.tiny else "quick"
+    end = None if options.minutes is None else time.monotonic() + 60 * options.minutes
+    try:
+        for position, name in enumerate(names):
+            left = None if end is None else max(1.0, (end - time.monotonic()) / (len(names) - position))
+            run_suite(name, size, options, left)
+    except KeyboardInterrupt:
+        print("\nInterrupted: what is done is kept, the same command goes on from here.", flush=True)
+        return 130
+    return 0
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "suites", nargs="+", choices=[*SUITES, "all"], metavar="SUITE", help=", ".join([*SUITES, "all"])
+    )
+    parser.add_argument("--full", action="store_true", help="every cell: hours")
+    parser.add_argument("--tiny", action="store_true", help="one generated case of 1,500 points: seconds")
+    parser.add_argument("--out", type=Path, default=HERE / "results", help="directory of the results")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="cases or data sets to run")
+    parser.add_argument("--baseline", nargs="+", type=Path, metavar="FILE", help="JSON lines of an earlier commit")
+    parser.add_argument("--minutes", type=float, help="time for all suites, shared equally; cells left over wait")
+    return parser.parse_args(arguments)
+
+
+def run_suite(name: str, size: str, options: argparse.Namespace, seconds: float | None) -> None:
+    """Run the cells of a suite that have no record yet."""
+    suite = SUITES[name]
+    results = Results(options.out, name, size, peers.present(), options.baseline)
+    cells = suite.cells(size, options.only)
+    absent = {data for cell in cells if not is_at_hand(data := data_of(cell))}
+    for data in sorted(absent):
+        results.leave_out(data)
+        print(f"{name}: {data} is not at hand, its cells are left out", flush=True)
+    todo = [cell for cell in cells if data_of(cell) not in absent and not results.has(cell)]
+    print(f"{name}: {len(cells)} cells, {len(todo)} to run", flush=True)
+    try:
+        with time_limit(seconds):
+            for position, cell in enumerate(todo):
+                start = time.perf_counter()
+                record = measured(suite, cell)
+                results.add(cell, record)
+                results.write(cells)
+                said = record.get("failed") or suite.line(record)
+                took = time.perf_counter() - start
+                print(f"{name} {position + 1}/{len(todo)} {label(cell)}: {said} [{took:.1f} s]", flush=True)
+    except TimeUp:
+        print(f"{name}: its share of the time is over, the cells left wait for another run", flush=True)
+    finally:
+        results.write(cells)
+
+
+def measured(suite: types.ModuleType, cell: Record) -> Record:
+    """What a suite measures of a cell, or why it failed."""
+    try:
+        record: Record = suite.run(cell)
+    except FAILURES as error:
+        return {"failed": f"{type(error).__name__}: {error}"}
+    return record
+
+
+def data_of(cell: Record) -> str:
+    return str(cell["data"] if "data" in cell else CASES[cell["case"]].data)
+
+
+def label(cell: Record) -> str:
+    return " ".join(f"{key}={value}" for key, value in cell.items() if value not in (None, {}))
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float | None) -> Iterator[None]:
+    """Raise `TimeUp` inside the block after so many seconds; a process that is waited for is ended with it."""
+
+    def stop(*_: object) -> None:
+        raise TimeUp
+
+    if seconds is None or not hasattr(signal, "setitimer"):
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
