@@ -191,6 +191,8 @@ class Method:
 
 
 def _version(package: str) -> str:
+    if package == "blockbasis":  # may be a source tree on the path, without metadata
+        return bb.__version__
     return importlib.metadata.version({"sklearn": "scikit-learn"}.get(package, package))
 
 
