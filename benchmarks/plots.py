@@ -93,7 +93,7 @@ def peers(content: Content) -> Any:
         row[0].set(ylabel="relative error", xlabel="build and one product, processor s")
         row[0].set_title(f"{place[0]}, {place[1]:,} points, h={place[2]:g}", loc="left", fontsize=9)
         row[1].set(xlabel="floats a point")
-    panels[0, 1].legend(loc="upper left", bbox_to_anchor=(1.02, 1))
+    panels[0, 1].legend(*panels[0, 0].get_legend_handles_labels(), loc="upper left", bbox_to_anchor=(1.02, 1))
     figure.tight_layout()
     return figure
 

@@ -98,6 +98,8 @@ class Results:
         if not baseline:
             self._header["baseline"] = before.get("baseline", [])
         self.records = read_lines(self._log)
+        if self._log.exists() and not self._log.read_text().endswith("\n"):  # cut short: the next line begins anew
+            self._log.write_text(self._log.read_text() + "\n")
         if any(record["commit"] != self._header["commit"] for record in self.records):
             self._log.rename(directory / f"{suite}.{self.records[0]['commit']}.jsonl")
             self.records = []
@@ -125,7 +127,7 @@ class Results:
         records = [{k: v for k, v in r.items() if k not in ("cell", "commit")} for r in self.records]
         kept = [r for r, full in zip(records, self.records, strict=True) if _key(full["cell"]) in asked]
         date = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-        content = self._header | {"date": date, "cells": len(cells), "records": kept}
+        content = self._header | {"date": date, "cells": len(asked), "records": kept}
         partial = self._json.with_suffix(".partial")
         partial.write_text(json.dumps(content, indent=1) + "\n")
         partial.replace(self._json)

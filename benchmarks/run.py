@@ -65,28 +65,31 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 def run_suite(name: str, size: str, options: argparse.Namespace, seconds: float | None) -> None:
     """Run the cells of a suite that have no record yet."""
     suite = SUITES[name]
+    end = None if seconds is None else time.monotonic() + seconds
     results = Results(options.out, name, size, peers.present(), options.baseline)
     cells = suite.cells(size, options.only)
+    shown = [*suite.cells(size, None), *cells]
     absent = {data for cell in cells if not is_at_hand(data := data_of(cell))}
     for data in sorted(absent):
         results.leave_out(data)
         print(f"{name}: {data} is not at hand, its cells are left out", flush=True)
     todo = [cell for cell in cells if data_of(cell) not in absent and not results.has(cell)]
     print(f"{name}: {len(cells)} cells, {len(todo)} to run", flush=True)
-    try:
-        with time_limit(seconds):
-            for position, cell in enumerate(todo):
-                start = time.perf_counter()
+    results.write(shown)
+    for position, cell in enumerate(todo):
+        start = time.perf_counter()
+        try:
+            with time_limit(end):
                 record = measured(suite, cell)
-                results.add(cell, record)
-                results.write(cells)
-                said = record.get("failed") or suite.line(record)
-                took = time.perf_counter() - start
-                print(f"{name} {position + 1}/{len(todo)} {label(cell)}: {said} [{took:.1f} s]", flush=True)
-    except TimeUp:
-        print(f"{name}: its share of the time is over, the cells left wait for another run", flush=True)
-    finally:
-        results.write(cells)
+        except TimeUp:
+            left = len(todo) - position
+            print(f"{name}: its share of the time is over, {left} cells wait for another run", flush=True)
+            return
+        results.add(cell, record)
+        results.write(shown)
+        said = record.get("failed") or suite.line(record)
+        took = time.perf_counter() - start
+        print(f"{name} {position + 1}/{len(todo)} {label(cell)}: {said} [{took:.1f} s]", flush=True)
 
 
 def measured(suite: types.ModuleType, cell: Record) -> Record:
@@ -107,17 +110,17 @@ def label(cell: Record) -> str:
 
 
 @contextlib.contextmanager
-def time_limit(seconds: float | None) -> Iterator[None]:
-    """Raise `TimeUp` inside the block after so many seconds; a process that is waited for is ended with it."""
+def time_limit(end: float | None) -> Iterator[None]:
+    """Raise `TimeUp` inside the block when this time has come; a process that is waited for is ended with it."""
 
     def stop(*_: object) -> None:
         raise TimeUp
 
-    if seconds is None or not hasattr(signal, "setitimer"):
+    if end is None or not hasattr(signal, "setitimer"):
         yield
         return
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, max(1e-3, end - time.monotonic()))
     try:
         yield
     finally:

@@ -23,7 +23,8 @@ def build(case: Case, method: str, threads: int, options: dict[str, Any], error:
     peer = METHODS[method]
     X = case.points()
     with quietly(threads):
-        peer.build(X[:300], case, threads, **peer.small)  # imports and compilation are nobody's time
+        # Imports, compilation and first calls are nobody's time.
+        peer.build(X[:300], case, threads, **peer.small) @ np.ones(len(X[:300]))
     forget_whole_data()
     measure.forget_peak()
     result: Result = {"n": len(X), "d": X.shape[1], "data_mb": measure.peak_megabytes()}
@@ -37,7 +38,7 @@ def build(case: Case, method: str, threads: int, options: dict[str, Any], error:
         if method == "ours":
             result["digest"] = digest(A, len(X))
         if error:
-            rows = measure.error_rows(len(X))
+            rows = peer.error_rows or measure.error_rows(len(X))
             found = bb.relative_error(A, X, case.kernel, n_rows=rows, rng=measure.ERROR_SEED)
             result |= {"error": found.value, "error_stderr": found.stderr}
     return result | {"warnings": messages}

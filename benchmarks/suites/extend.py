@@ -8,7 +8,7 @@ import numpy as np
 from cases import TINY
 from data import points_of
 from measure import Result, quietly, stopwatch
-from report import Content, Verdict, at_most, share_at_least, succeeded, table
+from report import Content, Verdict, at_most, number, share_at_least, succeeded, table
 
 import blockbasis as bb
 
@@ -66,7 +66,8 @@ def split(cell: Result) -> tuple[np.ndarray, np.ndarray]:
 
 
 def line(record: Result) -> str:
-    return f"error {record['error']:.2g}, largest entry {record['largest']:.3g}, estimate {record['estimate']:.2g}"
+    estimate = number(record["estimate"], 2)
+    return f"error {record['error']:.2g}, largest entry {record['largest']:.3g}, estimate at old points {estimate}"
 
 
 def verdicts(content: Content) -> list[Verdict]:

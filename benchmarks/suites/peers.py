@@ -55,16 +55,17 @@ def dimension(data: str) -> int:
 
 def run(cell: Result) -> Result:
     case = Case("peers", cell["data"], cell["n"], cell["h"], cell["budget"].get("tol", 1e-3)).as_dict()
-    found = fresh("build", cell["threads"], case=case, method=cell["method"], options=cell["budget"])
+    first = cell["repeat"] == 0  # the error is the same in every repeat
+    found = fresh("build", cell["threads"], case=case, method=cell["method"], options=cell["budget"], error=first)
     keys = ("wall", "cpu", "product_wall", "product_cpu", "data_mb", "peak_mb", "floats", "error", "error_stderr")
-    return {key: found[key] for key in keys} | {"points": found["n"]}
+    return {key: found[key] for key in keys if key in found} | {"points": found["n"]}
 
 
 def line(record: Result) -> str:
+    error = f", error {record['error']:.2g}" if "error" in record else ""
     return (
         f"{record['cpu']:.2f} s, product {record['product_cpu']:.3g} s, "
-        f"{record['peak_mb'] - record['data_mb']:.0f} MB, {record['floats']:.0f} floats a point, "
-        f"error {record['error']:.2g}"
+        f"{record['peak_mb'] - record['data_mb']:.0f} MB, {record['floats']:.0f} floats a point{error}"
     )
 
 
@@ -73,7 +74,7 @@ def verdicts(content: Content) -> list[Verdict]:
 
 
 def summarized(content: Content) -> list[Result]:
-    """Medians over the repeats of each method and budget."""
+    """Medians over the repeats of each method and budget; without a first run there is no error, and no row."""
     found: dict[str, list[Result]] = {}
     for record in succeeded(content):
         key = str([record[name] for name in ("data", "n", "h", "threads", "method", "budget")])
@@ -82,6 +83,7 @@ def summarized(content: Content) -> list[Result]:
     return [
         records[0] | {key: statistics.median(record[key] for record in records) for key in measured}
         for records in found.values()
+        if "error" in records[0]
     ]
 
 
