@@ -35,6 +35,7 @@ class TimeUp(BaseException):
 
 def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as an interruption: processes of a cell end with it
     names = list(SUITES) if "all" in options.suites else options.suites
     size = "full" if options.full else "tiny" if options.tiny else "quick"
     end = None if options.minutes is None else time.monotonic() + 60 * options.minutes

@@ -1,6 +1,6 @@
 """The suites: each a module with `TITLE`, `cells`, `run`, `line`, `verdicts` and `tables`."""
 
-from suites import accuracy, cores, engine, entries, extend, grid, peers, product, scale
+from suites import accuracy, budget, cores, engine, entries, extend, grid, peers, product, scale
 
 SUITES = {
     "engine": engine,
@@ -11,5 +11,6 @@ SUITES = {
     "extend": extend,
     "grid": grid,
     "accuracy": accuracy,
+    "budget": budget,
     "peers": peers,
 }
