@@ -27,6 +27,10 @@ This page was made by `python benchmarks/page.py` from one run of the harness; n
     make bench-full                             every cell, and this page
     python benchmarks/run.py SUITE [--full]     one suite; `--help` lists them and the options
 
+A run that is interrupted goes on where it stopped. `--baseline FILE` gives the JSON lines of an earlier commit (those
+that `grid` writes, or lines with case, n, plan, build and stored for `engine`), with which floats and seconds are
+compared.
+
 Real data come from `blockbasis.datasets.load` and, for bike, elevators and keggdirected, from NPZ files in the
 directory that `BLOCKBASIS_DATA` names; every column is standardised. What is not at hand is left out and said so.
 

@@ -97,24 +97,24 @@ class Results:
         self._header["baseline"] = [row for path in baseline or [] for row in read_lines(path)]
         if not baseline:
             self._header["baseline"] = before.get("baseline", [])
-        self.records = read_lines(self._log)
+        records = read_lines(self._log)
         if self._log.exists() and not self._log.read_text().endswith("\n"):  # cut short: the next line begins anew
             self._log.write_text(self._log.read_text() + "\n")
-        if any(record["commit"] != self._header["commit"] for record in self.records):
-            self._log.rename(directory / f"{suite}.{self.records[0]['commit']}.jsonl")
-            self.records = []
-        self._done = {_key(record["cell"]) for record in self.records}
+        if any(record["commit"] != self._header["commit"] for record in records):
+            self._log.rename(directory / f"{suite}.{records[0]['commit']}.jsonl")
+            records = []
+        self._records = {_key(record["cell"]): record for record in records}
 
     def has(self, cell: Record) -> bool:
-        return _key(cell) in self._done
+        """Whether the cell is done; one that failed is not."""
+        return "failed" not in self._records.get(_key(cell), {"failed": "not run"})
 
     def add(self, cell: Record, measured: Record) -> None:
         """Keep the record of a cell, on disk when this returns."""
         record = {"commit": self._header["commit"], "cell": cell, **cell, **measured}
         with self._log.open("a") as file:
             file.write(json.dumps(record) + "\n")
-        self.records.append(record)
-        self._done.add(_key(cell))
+        self._records[_key(cell)] = record
 
     def leave_out(self, what: str) -> None:
         """Say in the results that something was not at hand."""
@@ -123,9 +123,9 @@ class Results:
 
     def write(self, cells: list[Record]) -> None:
         """The JSON file: header, and the records of the cells asked for."""
-        asked = {_key(cell) for cell in cells}
-        records = [{k: v for k, v in r.items() if k not in ("cell", "commit")} for r in self.records]
-        kept = [r for r, full in zip(records, self.records, strict=True) if _key(full["cell"]) in asked]
+        asked = dict.fromkeys(_key(cell) for cell in cells)
+        found = [self._records[key] for key in asked if key in self._records]
+        kept = [{k: v for k, v in record.items() if k not in ("cell", "commit")} for record in found]
         date = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         content = self._header | {"date": date, "cells": len(asked), "records": kept}
         partial = self._json.with_suffix(".partial")

@@ -22,7 +22,7 @@ import peers
 from cases import CASES
 from data import is_at_hand
 from records import Record, Results
-from suites import SUITES
+from suites import SHARES, SUITES
 
 HERE = Path(__file__).parent
 #: What a cell may raise without ending the run: it is recorded as failed.
@@ -40,9 +40,9 @@ def main(arguments: list[str] | None = None) -> int:
     size = "full" if options.full else "tiny" if options.tiny else "quick"
     end = None if options.minutes is None else time.monotonic() + 60 * options.minutes
     try:
-        for position, name in enumerate(names):
-            left = None if end is None else max(1.0, (end - time.monotonic()) / (len(names) - position))
-            run_suite(name, size, options, left)
+        waiting = run_suites(names, size, options, end)
+        if end is not None and waiting:  # other suites may have left time
+            run_suites(waiting, size, options, end)
     except KeyboardInterrupt:
         print("\nInterrupted: what is done is kept, the same command goes on from here.", flush=True)
         return 130
@@ -59,14 +59,27 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=HERE / "results", help="directory of the results")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="cases or data sets to run")
     parser.add_argument("--baseline", nargs="+", type=Path, metavar="FILE", help="JSON lines of an earlier commit")
-    parser.add_argument("--minutes", type=float, help="time for all suites, shared equally; cells left over wait")
+    parser.add_argument("--minutes", type=float, help="time for all suites together; cells left over wait")
     return parser.parse_args(arguments)
 
 
-def run_suite(name: str, size: str, options: argparse.Namespace, seconds: float | None) -> None:
-    """Run the cells of a suite that have no record yet."""
+def run_suites(names: list[str], size: str, options: argparse.Namespace, end: float | None) -> list[str]:
+    """Run suites one after the other, each within its share of the time left; those that did not finish."""
+    unfinished = []
+    for position, name in enumerate(names):
+        own_end = None
+        if end is not None:
+            now = time.monotonic()
+            shares = [SHARES[other] for other in names[position:]]
+            own_end = now + max(0.0, end - now) * shares[0] / sum(shares)
+        if run_suite(name, size, options, own_end):
+            unfinished.append(name)
+    return unfinished
+
+
+def run_suite(name: str, size: str, options: argparse.Namespace, end: float | None) -> int:
+    """Run the cells of a suite that have no record yet; how many are left when the time is over."""
     suite = SUITES[name]
-    end = None if seconds is None else time.monotonic() + seconds
     results = Results(options.out, name, size, peers.present(), options.baseline)
     cells = suite.cells(size, options.only)
     shown = [*suite.cells(size, None), *cells]
@@ -84,13 +97,14 @@ def run_suite(name: str, size: str, options: argparse.Namespace, seconds: float 
                 record = measured(suite, cell)
         except TimeUp:
             left = len(todo) - position
-            print(f"{name}: its share of the time is over, {left} cells wait for another run", flush=True)
-            return
+            print(f"{name}: its share of the time is over, {left} cells wait", flush=True)
+            return left
         results.add(cell, record)
         results.write(shown)
         said = record.get("failed") or suite.line(record)
         took = time.perf_counter() - start
         print(f"{name} {position + 1}/{len(todo)} {label(cell)}: {said} [{took:.1f} s]", flush=True)
+    return 0
 
 
 def measured(suite: types.ModuleType, cell: Record) -> Record:

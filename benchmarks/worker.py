@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import sys
@@ -22,8 +23,8 @@ def build(case: Case, method: str, threads: int, options: dict[str, Any], error:
     """Approximate the matrix of the case: times, product, peak memory, floats, error."""
     peer = METHODS[method]
     X = case.points()
-    with quietly(threads):
-        # Imports, compilation and first calls are nobody's time.
+    # Imports, compilation and first calls are nobody's time; a method may refuse so few points.
+    with quietly(threads), contextlib.suppress(ValueError, RuntimeError, MemoryError):
         peer.build(X[:300], case, threads, **peer.small) @ np.ones(len(X[:300]))
     forget_whole_data()
     measure.forget_peak()
@@ -69,8 +70,7 @@ def bandwidth(case: Case, threads: int, options: dict[str, Any]) -> Result:
         v = np.random.default_rng(1).standard_normal(len(X))
         source = np.ones(32_000_000)
         target = np.empty_like(source)
-        parts = np.array_split(np.arange(len(source)), threads)
-        pairs = [(target[part[0] : part[-1] + 1], source[part[0] : part[-1] + 1]) for part in parts]
+        pairs = list(zip(np.array_split(target, threads), np.array_split(source, threads), strict=True))
         products, copies = [], []
         with ThreadPoolExecutor(threads) as pool:
             for _ in range(7):

@@ -14,3 +14,17 @@ SUITES = {
     "budget": budget,
     "peers": peers,
 }
+
+#: Of the time given to a run, how much a suite may take beside the others.
+SHARES = {
+    "engine": 4,
+    "scale": 3,
+    "cores": 2,
+    "entries": 2,
+    "product": 1,
+    "extend": 1,
+    "grid": 3,
+    "accuracy": 2,
+    "budget": 1,
+    "peers": 3,
+}
