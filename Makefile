@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test lint format bench bench-full clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m blockbasis.demo
@@ -20,8 +20,15 @@ format: $(VENV)/.lint
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# A reduced set of every suite in at most 15 minutes, and the page; bench-full runs every cell beside every peer that
+# installs, and takes hours. Peers that are not installed are reported as absent.
 bench: $(VENV)/.bench
-	cd benchmarks && ../$(BIN)/python core_accuracy.py && ../$(BIN)/python core_scaling.py
+	$(BIN)/python benchmarks/run.py all --minutes 14
+	$(BIN)/python benchmarks/page.py
+
+bench-full: $(VENV)/.peers
+	$(BIN)/python benchmarks/run.py all --full
+	$(BIN)/python benchmarks/page.py
 
 clean:
 	rm -rf $(VENV) .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
@@ -32,6 +39,11 @@ $(BIN)/python:
 
 $(VENV)/.demo: $(BIN)/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/.peers: $(VENV)/.bench
+	-$(BIN)/python -m pip install --quiet gpytorch
+	-$(BIN)/python -m pip install --quiet pykeops
 	touch $@
 
 $(VENV)/.%: $(BIN)/python pyproject.toml

@@ -1,0 +1,137 @@
+"""Make benchmarks/README.md and the plots from the results: nothing on that page is typed by hand.
+
+    python benchmarks/page.py [--results benchmarks/results] [--readme benchmarks/README.md]
+
+Results of different commits are refused: run the suites again at one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+from report import Content, Verdict, failures
+from suites import SUITES
+
+HERE = Path(__file__).parent
+
+INTRODUCTION = """\
+# Benchmarks
+
+This page was made by `python benchmarks/page.py` from one run of the harness; nothing on it is typed by hand.
+
+    make bench                                  a reduced set, at most 15 minutes on two cores, and this page
+    make bench-full                             every cell, and this page
+    python benchmarks/run.py SUITE [--full]     one suite; `--help` lists them and the options
+
+A run that is interrupted goes on where it stopped. `--baseline FILE` gives the JSON lines of an earlier commit (those
+that `grid` writes, or lines with case, n, plan, build and stored for `engine`), with which floats and seconds are
+compared.
+
+Real data come from `blockbasis.datasets.load` and, for bike, elevators and keggdirected, from NPZ files in the
+directory that `BLOCKBASIS_DATA` names; every column is standardised. What is not at hand is left out and said so.
+
+How it is measured: ours and the peer run in turn (ours, peer, ours, peer, ...), each in a fresh process, at least
+three times, once above 20 s; figures are medians. Seconds are processor seconds of one thread where nothing else is
+said; ours include plan and check. Peak memory is the largest resident memory of the process, beginning when the points
+are loaded. Errors of all methods are relative Frobenius errors from the same rows of the exact matrix, in float64.
+Nystroem is told the number of components that reaches our error, in doublings from 50 to 3,200; where 3,200 do not
+reach it, its time is that of 3,200. Below 0.5 s it counts as 0.5 s (*ratio, by the rule*; the raw ratio stands beside
+it).
+"""
+
+OTHERS = """\
+## Other scripts
+
+They print their own tables and are run by name: `learning.py` and `gaussian_process.py` (estimators beside
+scikit-learn's), `solvers.py` (how exactly systems are solved), `baselines.py` (the methods of `blockbasis.baselines` at
+equal memory, beside figures known for them), `kernels.py` (nanoseconds for a kernel entry)."""
+
+
+class MixedCommits(ValueError):
+    """Results of more than one commit."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=HERE / "results")
+    parser.add_argument("--readme", type=Path, default=HERE / "README.md")
+    options = parser.parse_args(arguments)
+    contents = read(options.results)
+    try:
+        text = page(contents)
+    except MixedCommits as error:
+        print(error, file=sys.stderr)
+        return 1
+    options.readme.write_text(text)
+    print(f"{options.readme}: {len(contents)} suites")
+    if importlib.util.find_spec("matplotlib") is None:
+        print("matplotlib is absent: no plots")
+        return 0
+    from plots import draw
+
+    for path in draw(contents, options.results):
+        print(path)
+    return 0
+
+
+def read(directory: Path) -> dict[str, Content]:
+    """Results of the suites that have some, in the order of the suites."""
+    paths = {name: directory / f"{name}.json" for name in SUITES}
+    return {name: json.loads(path.read_text()) for name, path in paths.items() if path.exists()}
+
+
+def page(contents: dict[str, Content]) -> str:
+    """The page, from the results of one commit."""
+    commits = {name: content["commit"] for name, content in contents.items()}
+    if len(set(commits.values())) > 1:
+        listed = ", ".join(f"{name}: {commit}" for name, commit in commits.items())
+        raise MixedCommits(f"The results come from different commits ({listed}). Run these suites again at one.")
+    parts = [INTRODUCTION.rstrip(), *(_about(contents) if contents else ["No results yet."])]
+    parts += [_verdicts(contents)] if contents else []
+    for name, content in contents.items():
+        parts += [f"## {SUITES[name].TITLE}: `{name}`", _extent(content)]
+        parts += SUITES[name].tables(content) if content["records"] else []
+        parts.append(failures(content))
+    return "\n\n".join(part for part in [*parts, OTHERS] if part) + "\n"
+
+
+def _about(contents: dict[str, Content]) -> list[str]:
+    last = max(contents.values(), key=lambda content: content["date"])
+    machine = last["machine"]
+    versions = ", ".join(f"{name} {version}" for name, version in last["versions"].items())
+    dates = sorted(content["date"][:10] for content in contents.values())
+    when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
+    place = f"{machine['cores']} cores ({machine['processor']}), {machine['memory_gb']} GB, {machine['system']}"
+    methods = "; ".join(f"{name}: {version}" for name, version in last["peers"].items())
+    pictures = "Plots of a run lie beside its results, in `benchmarks/results/` (SVG and PNG); neither is kept in git."
+    return [f"Commit **{last['commit']}**, {when}. {place}. {versions}.", f"Methods: {methods}.", pictures]
+
+
+def _verdicts(contents: dict[str, Content]) -> str:
+    """A line for everything that must be shown, suite by suite."""
+    blocks = ["## What must be shown"]
+    for name, module in SUITES.items():
+        if name not in contents:
+            blocks.append(f"`{name}`: not run.")
+            continue
+        content = contents[name]
+        failed = sum("failed" in record for record in content["records"])
+        done = Verdict("no cell failed", f"{failed} of {len(content['records'])}", not failed)
+        lines = [str(verdict) for verdict in (*module.verdicts(content), done)]
+        blocks.append(f"`{name}`, {_extent(content)}\n\n" + "\n".join(lines))
+    return "\n\n".join(blocks)
+
+
+def _extent(content: Content) -> str:
+    """How much of the suite was run."""
+    size = {"full": "the full set", "quick": "the reduced set", "tiny": "a test of the harness"}[content["size"]]
+    absent = f" Not at hand: {', '.join(content['absent'])}." if content["absent"] else ""
+    return f"{len(content['records'])} of {content['cells']} cells of {size}, {content['date']}.{absent}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
