@@ -30,7 +30,7 @@ from blockbasis.operators.storage import StorageError as StorageError
 from blockbasis.operators.storage import load as load
 from blockbasis.operators.storage import save as save
 from blockbasis.partition import Partition as Partition
-from blockbasis.plans import Plan as Plan
+from blockbasis.planning.plan import Plan as Plan
 from blockbasis.progress import ProgressEvent as ProgressEvent
 from blockbasis.solvers.direct import RidgeSystem as RidgeSystem
 from blockbasis.solvers.eigen import Eigenpairs as Eigenpairs

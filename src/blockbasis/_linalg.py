@@ -22,6 +22,11 @@ def symmetric(M: FloatArray) -> FloatArray:
     return np.asarray((M + M.T) / 2)
 
 
+def energy_of(M: FloatArray) -> float:
+    """Squared Frobenius norm."""
+    return float(np.einsum("ij,ij->", M, M, dtype=np.float64))
+
+
 def diagonal_of(U: FloatArray, core: FloatArray) -> FloatArray:
     """Diagonal of U C Uᵀ."""
     return np.asarray(np.einsum("ij,ij->i", U @ core.astype(U.dtype, copy=False), U))

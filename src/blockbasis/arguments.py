@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sized
 from typing import Any
 
@@ -16,14 +17,15 @@ from blockbasis._validation import (
     check_memory,
     check_positive,
 )
-from blockbasis.construction import ALGORITHMS, BASES, INNERS, SAMPLINGS, Method
+from blockbasis.construction.method import ALGORITHMS, INNERS, SAMPLINGS, Method
 from blockbasis.kernels import Kernel
 from blockbasis.partition import PARTITIONS, Partitioner
-from blockbasis.plans import Goal, Plan, fingerprint
+from blockbasis.planning.goal import Goal
+from blockbasis.planning.plan import Plan, fingerprint
 
 DEFAULT_TOL = 1e-3
 
-_FIRST_CHOICE = {"partition": PARTITIONS[0], "algorithm": ALGORITHMS[0], "basis": BASES[0], "inner": INNERS[0]}
+_FIRST_CHOICE = {"partition": PARTITIONS[0], "algorithm": ALGORITHMS[0], "inner": INNERS[0]}
 
 
 def check_clusters(X: FloatArray, partition: Any, n_clusters: int | None, caller: str) -> Partitioner:
@@ -80,11 +82,12 @@ def check_goal(
         what = f"sampling={method.sampling!r}"
         raise ValueError(f"The 'rank' parameter of {caller} must be given with {what}: it has no rule for the ranks.")
     if memory is not None:
-        return Goal(None, check_memory(memory, X.itemsize, X.shape[0], name="memory", caller=caller))
+        floats = check_memory(memory, X.itemsize, X.shape[0], name="memory", caller=caller)
+        return Goal(None, floats, everything=isinstance(memory, str))
     return Goal(
         DEFAULT_TOL if tol is None else check_fraction(tol, name="tol", caller=caller),
         None,
-        0.0 if ridge is None else check_positive(ridge, name="ridge", caller=caller),
+        ridge=0.0 if ridge is None else check_positive(ridge, name="ridge", caller=caller),
     )
 
 
@@ -113,10 +116,22 @@ def check_plan(plan: Any, X: FloatArray, kernel: Kernel, chosen: dict[str, Any],
         )
 
 
+def check_basis(basis: Any, caller: str) -> None:
+    """Warn of the two former kinds of basis, which one has taken the place of."""
+    if basis is None:
+        return
+    check_choice(basis, ("svd", "skeleton"), name="basis", caller=caller)
+    warnings.warn(
+        f"The 'basis' parameter of {caller} has no effect any more: one basis serves products, solves and new points. "
+        "Leave it out.",
+        FutureWarning,
+        stacklevel=3,
+    )
+
+
 def check_method(
     algorithm: str,
     sampling: str | None,
-    basis: str,
     inner: str,
     diagonal: bool | None,
     cutoff: float | None,
@@ -126,13 +141,11 @@ def check_method(
     paper = check_choice(algorithm, ALGORITHMS, name="algorithm", caller=caller) == "paper"
     chosen = ("randomized" if paper else "energy") if sampling is None else sampling
     carried = not paper if diagonal is None else check_flag(diagonal, name="diagonal", caller=caller)
-    if paper and (carried or basis != "svd"):
-        wrong = "diagonal=True" if carried else f"basis={basis!r}"
-        raise ValueError(f"{wrong} contradicts algorithm='paper', which has no diagonal part and SVD bases.")
+    if paper and carried:
+        raise ValueError("diagonal=True contradicts algorithm='paper', which has no diagonal part.")
     return Method(
         paper,
         check_choice(chosen, SAMPLINGS, name="sampling", caller=caller),
-        check_choice(basis, BASES, name="basis", caller=caller),
         check_choice(inner, INNERS, name="inner", caller=caller),
         carried,
         None if cutoff is None else check_fraction(cutoff, name="cutoff", caller=caller),

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from blockbasis._machine import available_memory
 from blockbasis._parallel import check_n_jobs, single_threaded
-from blockbasis._typing import FloatArray, IntArray, Seed
+from blockbasis._typing import IntArray, Seed
 from blockbasis._validation import (
     check_choice,
     check_dtype,
@@ -20,21 +20,29 @@ from blockbasis._validation import (
     check_ranks,
     check_rng,
 )
-from blockbasis.arguments import check_both_clusters, check_clusters, check_goal, check_method, check_plan
-from blockbasis.basis import BlockDiagonal
-from blockbasis.building import build
-from blockbasis.construction import Method, assemble, definite_inner, make_bases, make_inner
-from blockbasis.costs import pays, working_bytes
+from blockbasis.arguments import (
+    check_basis,
+    check_both_clusters,
+    check_clusters,
+    check_goal,
+    check_method,
+    check_plan,
+)
+from blockbasis.construction.cross import cross_factorization
+from blockbasis.construction.method import ACCURATE, Method
+from blockbasis.construction.pipeline import factorize_with_ranks
 from blockbasis.exceptions import PerformanceWarning
-from blockbasis.inner import cross_inner
-from blockbasis.kernels import Kernel, as_kernel
+from blockbasis.kernels import as_kernel
 from blockbasis.matrix import Counter, KernelMatrix, check_function
-from blockbasis.operator import BlockBasis, CrossBlockBasis, Entries
+from blockbasis.operators import BlockBasis, CrossBlockBasis
 from blockbasis.partition import PARTITIONS, Partition, Partitioner, make_partition
-from blockbasis.plans import Job, Plan
+from blockbasis.planning import costs
+from blockbasis.planning.build import build
+from blockbasis.planning.goal import Job
+from blockbasis.planning.paper_rule import search
+from blockbasis.planning.plan import Plan, make_plan
+from blockbasis.planning.search import default_clusters
 from blockbasis.progress import Listener, reporting
-from blockbasis.selection import search
-from blockbasis.tuning import default_clusters, make_plan
 
 
 def factorize(
@@ -50,7 +58,7 @@ def factorize(
     partition: Any = "kmeans",
     algorithm: str = "default",
     sampling: str | None = None,
-    basis: str = "svd",
+    basis: str | None = None,
     inner: str = "sampled",
     diagonal: bool | None = None,
     cutoff: float | None = None,
@@ -71,12 +79,13 @@ def factorize(
         Such as ``Gaussian(1.0)``, or a function k(X, Y) -> array that is symmetric and positive definite.
     tol : float, default=None
         Relative Frobenius error |K - A| / |K| to reach. The number of clusters and the ranks are chosen, the result is
-        checked against exact rows that were not used to build it, enlarged until they show the tolerance met, and cut
-        to the ranks that need least memory. With ``algorithm="paper"`` the paper's rule chooses, from the diagonal
+        checked against held-out kernel entries, enlarged until the check shows the tolerance met, and cut to the ranks
+        that need least memory. With ``algorithm="paper"`` the paper's rule chooses, from the diagonal
         blocks, and nothing is checked: see `blockbasis.selection.select`.
     memory : int or str, default=None
-        Instead of ``tol``, a budget that ``stored`` never exceeds: floats, or a size such as "512MB". The paper has no
-        rule for it.
+        Instead of ``tol``, a budget. An int is a number of floats that ``stored``, what a product reads, never exceeds.
+        A size such as "512MB" bounds all bytes that are kept: ``nbytes``, and the file that `save` writes. The paper
+        has no rule for it.
     ridge : float, default=None
         What will be added to the diagonal before a system is solved. With it, an error of spectral norm up to
         ``tol * ridge`` is allowed too: no solution of (K + ridge I) x = b changes by more than ``tol`` then, and the
@@ -97,16 +106,17 @@ def factorize(
         Which columns a basis is taken from; None is the algorithm's own: "energy", or "randomized" (the paper's
         Algorithm 2; "pooled" is its Algorithm 3). "leverage" and "exact" look at all columns: quadratic cost.
         "diagonal-block" takes the cluster's own columns only, as MEKA does.
-    basis : {"svd", "skeleton"}, default="svd"
-        "svd" is the more accurate. "skeleton" is spanned by few kernel columns: `BlockBasis.extend` is then exact,
-        and fewer entries are evaluated.
+    basis : default=None
+        Deprecated and without effect: one basis serves products, solves and new points.
     inner : {"sampled", "exact"}, default="sampled"
         "exact" evaluates every entry of the matrix.
     diagonal : bool, default=None
-        Whether to carry D, the part of the diagonal that U C Uᵀ does not hold; None is the algorithm's own choice.
+        Whether D, the part of the diagonal that U C Uᵀ does not hold, may be carried; None is the algorithm's own
+        choice. With ``tol`` D is carried only where it lowers the error by more than its n floats are worth.
     cutoff : float, default=None
-        Relative error that may be given up for zero blocks in C; None keeps all blocks. A matrix with blocks cut off
-        may be indefinite: see `BlockBasis.cutoff`.
+        Relative error that may be given up for zero blocks in C. None: with ``tol`` a small share of the tolerance, and
+        C stays positive semi-definite; otherwise all blocks are kept. With a cutoff given C may be indefinite: see
+        `BlockBasis.cutoff`.
     dtype : {numpy.float32, numpy.float64}, default=None
         Precision of the work and of the result; None is that of ``X``. ``algorithm="paper"`` works in float64 whatever
         the result's: its few rows amplify rounding.
@@ -159,6 +169,7 @@ def factorize(
     (2000,)
     """
     caller = "factorize"
+    check_basis(basis, caller)
     X = check_points(X, name="X", caller=caller, dtype=check_dtype(dtype, name="dtype", caller=caller))
     kernel = as_kernel(kernel, caller=caller)
     n_jobs = check_n_jobs(n_jobs, caller=caller)
@@ -168,18 +179,17 @@ def factorize(
     with single_threaded(), reporting(progress):
         if plan is not None:
             chosen |= {"sampling": sampling, "diagonal": diagonal, "cutoff": cutoff}
-            named = {"partition": partition, "algorithm": algorithm, "basis": basis, "inner": inner}
+            named = {"partition": partition, "algorithm": algorithm, "inner": inner}
             X = X.astype(plan.dtype, copy=False) if isinstance(plan, Plan) else X
             check_plan(plan, X, kernel, chosen, named)
             check_function(KernelMatrix(kernel, X), streams[4], semidefinite=True)
-            return _carried_out(plan, X, kernel, streams, n_jobs)
-        ways = check_method(algorithm, sampling, basis, inner, diagonal, cutoff, caller)
+            return _carried_out(plan, Job(X, kernel, plan.goal, plan.method, n_jobs), streams)
+        ways = check_method(algorithm, sampling, inner, diagonal, cutoff, caller)
         clusters = check_clusters(X, partition, n_clusters, caller)
         goal = check_goal(tol, memory, rank, ridge, ways, X, caller)
         if goal is not None and not ways.paper:
             job = Job(X, kernel, goal, ways, n_jobs)
-            found = _planned(job, clusters, streams)
-            return _carried_out(found, X, kernel, streams, n_jobs, job.counter)
+            return _carried_out(_planned(job, clusters, streams), job, streams)
         counter = Counter()
         semidefinite = goal is not None or not ways.paper
         check_function(KernelMatrix(kernel, X, counter=counter), streams[4], semidefinite=semidefinite)
@@ -190,7 +200,7 @@ def factorize(
         else:
             parts = clusters(clusters.n_clusters or default_clusters(X.shape[0]), streams[0])
             ranks = check_ranks(rank, parts.n_clusters, name="rank", caller=caller)
-        return _of_ranks(KernelMatrix(kernel, X[parts.order], counter=counter), parts, ranks, ways, streams, n_jobs)
+        return _of_ranks(KernelMatrix(kernel, X[parts.order], counter=counter), parts, ranks, ways, streams[1], n_jobs)
 
 
 def plan(
@@ -202,7 +212,7 @@ def plan(
     ridge: float | None = None,
     n_clusters: int | None = None,
     partition: Any = "kmeans",
-    basis: str = "svd",
+    basis: str | None = None,
     inner: str = "sampled",
     diagonal: bool = True,
     cutoff: float | None = None,
@@ -238,9 +248,10 @@ def plan(
     True
     """
     caller = "plan"
+    check_basis(basis, caller)
     X = check_points(X, name="X", caller=caller, dtype=check_dtype(dtype, name="dtype", caller=caller))
     kernel = as_kernel(kernel, caller=caller)
-    method = check_method("default", None, basis, inner, diagonal, cutoff, caller)
+    method = check_method("default", None, inner, diagonal, cutoff, caller)
     goal = check_goal(tol, memory, None, ridge, method, X, caller)
     assert goal is not None
     n_jobs = check_n_jobs(n_jobs, caller=caller)
@@ -306,7 +317,7 @@ def factorize_cross(
     chosen = np.result_type(X, Y)
     X, Y = X.astype(chosen, copy=False), Y.astype(chosen, copy=False)
     kernel = as_kernel(kernel, caller=caller)
-    method = check_method(algorithm, sampling, "svd", inner, False, None, caller)
+    method = check_method(algorithm, sampling, inner, False, None, caller)
     n_jobs = check_n_jobs(n_jobs, caller=caller)
     root = check_rng(rng, name="rng", caller=caller)
     if method.sampling == "diagonal-block":
@@ -322,14 +333,7 @@ def factorize_cross(
         rows = make_partition(Y, of_rows, partition, streams[0], caller=caller)
         columns = make_partition(X, of_columns, partition, streams[1], caller=caller)
         matrix = KernelMatrix(kernel, Y[rows.order], X[columns.order])
-        left = make_bases(matrix, rows, columns, np.full(rows.n_clusters, rank), method, streams[2], n_jobs)
-        right = make_bases(matrix.T, columns, rows, np.full(columns.n_clusters, rank), method, streams[3], n_jobs)
-        for_bases = matrix.entries
-        of_inner = streams[4].spawn(rows.n_clusters)
-        C = cross_inner(matrix, rows, columns, left, right, method=method.blocks, streams=of_inner, n_jobs=n_jobs)
-    U = BlockDiagonal.from_blocks(rows, [basis.vectors for basis in left], chosen)
-    V = BlockDiagonal.from_blocks(columns, [basis.vectors for basis in right], chosen)
-    return CrossBlockBasis(U, C.astype(chosen), V, Entries(for_bases, matrix.entries - for_bases))
+        return cross_factorization(matrix, rows, columns, rank, method, streams[2], n_jobs)
 
 
 # --- steps -----------------------------------------------------------------------------------------------------------
@@ -340,41 +344,29 @@ def _of_ranks(
     partition: Partition,
     ranks: IntArray,
     method: Method,
-    streams: list[np.random.Generator],
+    rng: np.random.Generator,
     n_jobs: int,
 ) -> BlockBasis:
-    """Algorithm 5: bases, then the inner matrix, then the operator."""
-    planning, sizes = matrix.entries, partition.sizes
-    needed = working_bytes(sizes, np.minimum(ranks, sizes), matrix.rows.shape[1], matrix.dtype.itemsize, n_jobs)
-    _refuse_what_does_not_fit(needed, "smaller ranks")
-    bases = make_bases(matrix, partition, partition, ranks, method, streams[1], n_jobs)
-    before = matrix.entries
-    C, cut = make_inner(matrix, partition, bases, method, streams[2], n_jobs)
-    for_inner = matrix.entries - before
-    C = definite_inner(matrix, partition, bases, C, cut, method)
-    return assemble(matrix, partition, bases, C, cut, method, for_inner, planning)
+    sizes = partition.sizes
+    built = np.minimum(ranks, sizes)
+    kept = costs.stored_floats(sizes, built, diagonal=True) * matrix.dtype.itemsize
+    _refuse_what_does_not_fit(kept + costs.working_bytes(sizes, built, 1.0, ACCURATE, n_jobs), "smaller ranks")
+    return factorize_with_ranks(matrix, partition, ranks, method, rng, n_jobs)
 
 
 def _planned(job: Job, clusters: Partitioner, streams: list[np.random.Generator]) -> Plan:
     check_function(KernelMatrix(job.kernel, job.X, counter=job.counter), streams[4], semidefinite=True)
-    return make_plan(job, clusters, clusters.given, streams[3])
+    return make_plan(job, clusters, streams[3])
 
 
-def _carried_out(
-    plan: Plan,
-    X: FloatArray,
-    kernel: Kernel,
-    streams: list[np.random.Generator],
-    n_jobs: int,
-    counter: Counter | None = None,
-) -> BlockBasis:
+def _carried_out(plan: Plan, job: Job, streams: list[np.random.Generator]) -> BlockBasis:
     _refuse_what_does_not_fit(plan.working_bytes, plan.remedy)
-    n, bounded = X.shape[0], plan.goal.memory is not None
-    expected = bounded or pays(plan.stored, n)
+    n, bounded = job.n_points, plan.goal.memory is not None
+    expected = bounded or costs.pays(plan.stored, n)
     if not expected:
         _warn_that_it_does_not_pay(f"needs about {plan.stored} floats", plan)
-    A = build(KernelMatrix(kernel, X[plan.partition.order], counter=counter), plan, streams[1], n_jobs)
-    if expected and not bounded and not pays(A.stored, n):
+    A = build(job.matrix(plan.partition), plan, streams[1], job.n_jobs)
+    if expected and not bounded and not costs.pays(A.stored, n):
         _warn_that_it_does_not_pay(f"took {A.stored} floats", plan)
     return A
 

@@ -14,6 +14,8 @@ from blockbasis.kernels import CallableKernel, Kernel, RadialKernel
 _DIAGONAL_CHUNK = 16
 #: Entries of a matrix that is worked through tile by tile.
 _TILE_ENTRIES = 2**23
+#: Rows that are evaluated at once when all entries are wanted.
+_SYMMETRIC_TILE = 256
 #: Points on which a user's kernel function is asked whether it is one.
 _CHECK_SAMPLE = 64
 
@@ -119,6 +121,46 @@ class KernelMatrix:
         values = np.concatenate([np.diagonal(self.block(chunk, chunk)) for chunk in chunks])
         values.setflags(write=False)
         return values
+
+    def symmetric_dense(self) -> FloatArray:
+        """All entries of a symmetric matrix, those on one side of the diagonal evaluated."""
+        n = self.shape[0]
+        dense = np.empty((n, n), dtype=self.dtype)
+        for start in range(0, n, _SYMMETRIC_TILE):
+            rows = slice(start, min(start + _SYMMETRIC_TILE, n))
+            strip = self.block(rows, slice(start, n))
+            own = strip[:, : rows.stop - start]
+            own[...] = (own + own.T) / 2
+            self._counter.add(-(own.size - len(own)) // 2)  # one side would do
+            dense[rows, start:] = strip
+            dense[start:, rows] = strip.T
+        return dense
+
+
+class CachedKernelMatrix(KernelMatrix):
+    """A kernel matrix whose entries are all known: blocks are copied, and none is evaluated.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    rows : ndarray of shape (n, d)
+        Points, in the order of the matrix.
+    dense : ndarray of shape (n, n)
+        All entries, in another order.
+    order : ndarray of shape (n,)
+        Position of each point of the matrix in ``dense``.
+    counter : Counter
+    """
+
+    def __init__(self, kernel: Kernel, rows: FloatArray, dense: FloatArray, order: IntArray, counter: Counter) -> None:
+        super().__init__(kernel, rows, counter=counter)
+        self._dense, self._order = dense, order
+
+    def block(self, rows: Index, columns: Index) -> FloatArray:
+        return self._dense[np.ix_(self._order[rows], self._order[columns])]
+
+    def diagonal(self, rows: slice) -> FloatArray:
+        return np.ascontiguousarray(self._dense[self._order[rows], self._order[rows]])
 
 
 def check_function(matrix: KernelMatrix, rng: np.random.Generator, *, semidefinite: bool) -> None:

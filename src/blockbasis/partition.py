@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.cluster import KMeans
+from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.neighbors import NearestNeighbors
@@ -20,10 +20,6 @@ from blockbasis._typing import FloatArray, IntArray
 from blockbasis._validation import check_choice, check_labels
 
 PARTITIONS = ("kmeans", "kcenters", "random")
-
-#: k-means sees at most this many points, or this many per cluster if that is more.
-_KMEANS_POINTS = 20_000
-_KMEANS_POINTS_PER_CLUSTER = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,9 +139,23 @@ class Partitioner:
         """The number of clusters when there is no choice: any number for labels, which do not look at it."""
         return self.n_clusters if isinstance(self.method, str) else 1
 
-    def __call__(self, k: int, rng: np.random.Generator) -> Partition:
-        """Clusters of the points: ``k`` of them, or as labels say."""
-        parts = make_partition(self.X, k, self.method, rng, caller=self.caller)
+    @property
+    def by_method(self) -> bool:
+        """Whether the clusters follow from the points, and are not given."""
+        return isinstance(self.method, str)
+
+    def __call__(
+        self,
+        k: int,
+        rng: np.random.Generator,
+        chosen: IntArray | None = None,
+        effort: KMeansEffort | None = None,
+    ) -> Partition:
+        """Clusters of the points, or of some of them: ``k`` of them, or as labels say."""
+        points = self.X if chosen is None else self.X[chosen]
+        if effort is not None and isinstance(self.method, str) and self.method == "kmeans":
+            return kmeans(points, k, rng, effort)
+        parts = make_partition(points, k, self.method, rng, caller=self.caller)
         if self.n_clusters is not None and not isinstance(self.method, str) and parts.n_clusters != self.n_clusters:
             raise ValueError(
                 f"The 'n_clusters' parameter of {self.caller} must be that of the partition given, "
@@ -154,11 +164,44 @@ class Partitioner:
         return parts
 
 
-def kmeans(X: FloatArray, n_clusters: int, rng: np.random.Generator) -> Partition:
+@dataclass(frozen=True)
+class KMeansEffort:
+    """How thoroughly k-means works.
+
+    Parameters
+    ----------
+    points, points_per_cluster : int
+        It sees at most so many points, or so many for each cluster if that is more.
+    iterations : int
+        Lloyd iterations at the most.
+    """
+
+    points: int
+    points_per_cluster: int
+    iterations: int
+
+
+THOROUGH = KMeansEffort(20_000, 100, 100)
+#: More does not make a planned factorization smaller by more than a per cent or two.
+QUICK = KMeansEffort(10_000, 50, 20)
+#: A survey compares numbers of clusters.
+ROUGH = KMeansEffort(4_000, 20, 8)
+
+#: Starting centres of many clusters are chosen among so many points for each, without comparing several candidates.
+_MANY_CLUSTERS = 100
+_START_POINTS_PER_CLUSTER = 10
+
+
+def kmeans(X: FloatArray, n_clusters: int, rng: np.random.Generator, effort: KMeansEffort = THOROUGH) -> Partition:
     """k-means on a subsample when the points are many, then one pass that assigns every point."""
-    limit = max(_KMEANS_POINTS, _KMEANS_POINTS_PER_CLUSTER * n_clusters)
+    limit = max(effort.points, effort.points_per_cluster * n_clusters)
     seen = X if X.shape[0] <= limit else X[np.sort(rng.choice(X.shape[0], limit, replace=False))]
-    model = KMeans(n_clusters, n_init=1, max_iter=100, random_state=int(rng.integers(2**31)))
+    seed = int(rng.integers(2**31))
+    start: Any = "k-means++"
+    if n_clusters > _MANY_CLUSTERS and effort is not THOROUGH:
+        some = seen[rng.permutation(len(seen))[: _START_POINTS_PER_CLUSTER * n_clusters]]
+        start, _ = kmeans_plusplus(some, n_clusters, random_state=seed, n_local_trials=1)
+    model = KMeans(n_clusters, init=start, n_init=1, max_iter=effort.iterations, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters
         model.fit(seen)

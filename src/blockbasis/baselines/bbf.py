@@ -18,13 +18,13 @@ from blockbasis.baselines.protocol import (
     check_one_each,
     check_problem,
 )
-from blockbasis.costs import stored_floats
 from blockbasis.factorize import factorize
 from blockbasis.matrix import KernelMatrix
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.partition import Partition, kmeans
-from blockbasis.selection import energy_shares, least_rank
-from blockbasis.tuning import default_clusters
+from blockbasis.planning.costs import stored_floats
+from blockbasis.planning.paper_rule import energy_shares, least_rank
+from blockbasis.planning.search import default_clusters
 
 #: Tolerances that a budget is translated into, as powers of ten, and the halvings of their range.
 _LEAST_TOL = -16.0

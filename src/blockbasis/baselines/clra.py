@@ -8,14 +8,13 @@ import numpy as np
 
 from blockbasis._linalg import leading_eigenpairs
 from blockbasis._parallel import single_threaded
-from blockbasis._typing import IntArray, Seed
+from blockbasis._typing import FloatArray, IntArray, Seed
 from blockbasis.baselines.protocol import Clustered, Problem, check_clusters, check_problem, largest
-from blockbasis.basis import ClusterBasis
-from blockbasis.costs import stored_floats
-from blockbasis.inner import symmetric_inner
+from blockbasis.construction.inner_matrix import exact_block, inner_of_blocks
 from blockbasis.matrix import KernelMatrix
 from blockbasis.operators.block_diagonal import BlockDiagonal
 from blockbasis.partition import Partition, kmeans
+from blockbasis.planning.costs import stored_floats
 
 
 def clra(
@@ -71,11 +70,9 @@ def clra(
         ranks = _ranks(problem, partition, caller)
         matrix = KernelMatrix(problem.matrix.kernel, problem.matrix.rows[partition.order])
         bases = [_best_basis(matrix, *each) for each in zip(partition.clusters, ranks, strict=True)]
-        streams = problem.rng.spawn(partition.n_clusters)
-        inner, _ = symmetric_inner(
-            matrix, partition, bases, method="exact", diagonal=False, cutoff=None, streams=streams, n_jobs=1
-        )
-    basis = BlockDiagonal.from_blocks(partition, [basis.vectors for basis in bases], problem.dtype)
+        rows = [_exact_row(matrix, partition, bases, i) for i in range(partition.n_clusters)]
+    inner = inner_of_blocks([U.shape[1] for U in bases], rows)
+    basis = BlockDiagonal.from_blocks(partition, bases, problem.dtype)
     return Clustered("clra", basis, inner.astype(problem.dtype), unit_diagonal=False)
 
 
@@ -90,8 +87,14 @@ def _ranks(problem: Problem, partition: Partition, caller: str) -> IntArray:
     return np.minimum(largest(stored, problem, int(sizes.max()), caller), sizes)
 
 
-def _best_basis(matrix: KernelMatrix, cluster: slice, rank: int) -> ClusterBasis:
+def _best_basis(matrix: KernelMatrix, cluster: slice, rank: int) -> FloatArray:
     block = matrix.block(cluster, cluster)
     _, vectors = leading_eigenpairs((block + block.T) / 2, rank)
-    none = np.empty((0, 0))  # nothing is sampled: C comes from whole blocks
-    return ClusterBasis(vectors, np.empty(0, dtype=np.intp), none, none, np.zeros(len(block)), None)
+    return vectors
+
+
+def _exact_row(matrix: KernelMatrix, partition: Partition, bases: list[FloatArray], i: int) -> dict[int, FloatArray]:
+    """Blocks (i, j), j >= i, of the exact inner matrix."""
+    first = partition.cluster(i)
+    others = range(i, partition.n_clusters)
+    return {j: exact_block(matrix, first, bases[i], partition.cluster(j), bases[j]) for j in others}

@@ -19,21 +19,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from blockbasis._parallel import check_n_jobs
 from blockbasis._typing import FloatArray
 from blockbasis._validation import check_choice, check_integer, check_memory, check_positive
-from blockbasis.costs import dense_floats
 from blockbasis.estimators.saving import described, recovered
 from blockbasis.factorize import factorize, plan
 from blockbasis.kernels import RADIAL_KERNELS, Kernel, RadialKernel, as_kernel
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.partition import Partition
-from blockbasis.tuning import default_clusters
+from blockbasis.planning.costs import dense_floats
+from blockbasis.planning.search import default_clusters
 
 #: With none of tol, memory and rank: so many points are kept exactly, and beyond a point has so many floats.
 EXACT_POINTS = 1_000
 FLOATS_PER_POINT = 100
 #: A compression that needs more than this part of the dense matrix is not worth it: the matrix is kept as it is.
 _NOT_WORTH = 0.5
-#: How bases are made; those of "skeleton" continue exactly to new points.
-BASIS = "skeleton"
 
 #: Pairs of points whose median distance is the unit of bandwidths.
 _MEDIAN_PAIRS = 20_000
@@ -146,7 +144,7 @@ class KernelEstimator(BaseEstimator):
             clusters = default_clusters(n)
         elif clusters is not None:
             clusters = min(check_integer(clusters, name=self._partition_parameter, caller=self._caller, low=1), n)
-        kind: dict[str, Any] = {"basis": BASIS, "diagonal": False}
+        kind: dict[str, Any] = {"diagonal": False}
         shared: dict[str, Any] = {"rng": rng, "n_jobs": self.n_jobs, "progress": self.verbose > 0}
         parts: dict[str, Any] = {"n_clusters": clusters} if partition is None else {"partition": partition}
         if goal["rank"] is not None:

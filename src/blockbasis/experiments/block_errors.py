@@ -11,11 +11,11 @@ import blockbasis as bb
 from blockbasis import plotting
 from blockbasis._parallel import single_threaded
 from blockbasis._typing import FloatArray
+from blockbasis.construction.paper import randomized_sampling
 from blockbasis.experiments import points
 from blockbasis.experiments.base import Experiment, Result, Row, Settings, Verdict
 from blockbasis.matrix import KernelMatrix
 from blockbasis.partition import kmeans
-from blockbasis.sampling import randomized_sampling
 
 #: The paper's relative errors in the order below. It does not give bandwidth, clusters and rank: these come near them.
 _PAPER = {"rows, SVD": 1.4e-3, "diagonal, SVD": 6.3e-3, "rows, randomized": 1.5e-2, "diagonal, randomized": 4.0e-2}

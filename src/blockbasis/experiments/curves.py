@@ -17,7 +17,7 @@ from blockbasis.exceptions import PerformanceWarning
 from blockbasis.experiments import points
 from blockbasis.experiments.base import Result, Row, Table, Verdict
 from blockbasis.experiments.tables import crossed
-from blockbasis.tuning import default_clusters
+from blockbasis.planning.search import default_clusters
 
 OURS, PAPER = "bbf", "bbf-paper"
 LOW_RANK = ("svd", "nystrom", "nystrom-kmeans", "nystrom-leverage", "rpcholesky", "random-features")

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import linalg
 
 from blockbasis._typing import FloatArray, IntArray
-from blockbasis.sampling import important_columns
+from blockbasis.construction.pivoting import important_columns
 
 #: Pivoted QR looks at this many candidates for each one it is to choose; more make it slow and no better.
 _PIVOT_CANDIDATES_PER_RANK = 8

@@ -1,0 +1,1 @@
+"""How a factorization is made: sampled columns, cluster bases, inner matrix, diagonal part."""

@@ -1,0 +1,260 @@
+"""Bases into the inner matrix C: which of its blocks are kept, and how each is computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blockbasis._linalg import semidefinite_part, symmetric
+from blockbasis._parallel import map_threads
+from blockbasis._typing import FloatArray, IntArray
+from blockbasis.construction.cluster_basis import ClusterBasis
+from blockbasis.construction.coordinates import determining_rows, interpolate
+from blockbasis.construction.diagonal import fit_core
+from blockbasis.construction.sampling import cluster_energies
+from blockbasis.kernels import RadialKernel
+from blockbasis.matrix import KernelMatrix, tiles
+from blockbasis.operators.inner import Cutoff, InnerMatrix
+from blockbasis.partition import Partition
+
+#: Updates of the core and the diagonal part of a cluster against each other.
+_CORE_UPDATES = 20
+#: Dropping fewer blocks than this part is not worth the definiteness that it may cost.
+_WORTH_DROPPING = 0.25
+
+
+# --- pairs of clusters that matter -----------------------------------------------------------------------------------
+
+
+def related_pairs(
+    matrix: KernelMatrix, partition: Partition, budget: float, streams: Sequence[np.random.Generator], n_jobs: int
+) -> tuple[NDArray[np.bool_], float]:
+    """Pairs of clusters whose blocks are needed when ``budget`` of squared error may be given up, and what is.
+
+    Pairs far apart are told by a bound, the others by a few sampled entries of each; the smallest are dropped first.
+    """
+    k = partition.n_clusters
+    kept = np.ones((k, k), dtype=bool)
+    if budget <= 0 or k < 2:
+        return kept, 0.0
+    rows = map_threads(
+        lambda i: cluster_energies(matrix, partition.cluster(i), partition, streams[i]),
+        [(i,) for i in range(k)],
+        n_jobs,
+        "pairs of clusters",
+    )
+    mean_squares = np.array(rows)
+    energies = np.maximum(mean_squares, mean_squares.T) * np.outer(partition.sizes, partition.sizes)
+    i, j = np.triu_indices(k, 1)
+    pairs = 2 * np.minimum(energies[i, j], _largest_energies(matrix, partition, i, j))
+    order = np.argsort(pairs, kind="stable")
+    total = np.cumsum(pairs[order])
+    count = int(np.searchsorted(total, budget, side="right"))
+    if count < _WORTH_DROPPING * len(order):
+        return kept, 0.0
+    dropped = order[:count]
+    kept[i[dropped], j[dropped]] = kept[j[dropped], i[dropped]] = False
+    return kept, float(total[count - 1]) if count else 0.0
+
+
+def far_pairs(matrix: KernelMatrix, partition: Partition, budget: float) -> tuple[NDArray[np.bool_], float]:
+    """Pairs of clusters that remain when those so far apart that a bound allows it are dropped, and what that costs."""
+    k = partition.n_clusters
+    kept = np.ones((k, k), dtype=bool)
+    if budget <= 0 or not isinstance(matrix.kernel, RadialKernel):
+        return kept, 0.0
+    i, j = np.triu_indices(k, 1)
+    energies = 2 * _largest_energies(matrix, partition, i, j)
+    order = np.argsort(energies, kind="stable")
+    total = np.cumsum(energies[order])
+    dropped = order[: int(np.searchsorted(total, budget, side="right"))]
+    kept[i[dropped], j[dropped]] = kept[j[dropped], i[dropped]] = False
+    return kept, float(total[len(dropped) - 1]) if len(dropped) else 0.0
+
+
+def _largest_energies(matrix: KernelMatrix, partition: Partition, i: IntArray, j: IntArray) -> FloatArray:
+    """Bound of the squared norm of blocks (i, j): a decreasing profile at the least distance that the radii allow."""
+    sizes = partition.sizes.astype(np.float64)
+    if not isinstance(matrix.kernel, RadialKernel):
+        return np.full(len(i), np.inf)
+    apart = np.linalg.norm(partition.centers[i] - partition.centers[j], axis=1)
+    gaps = np.maximum(apart - partition.radii[i] - partition.radii[j], 0)
+    return np.asarray(sizes[i] * sizes[j] * matrix.kernel.profile(gaps**2) ** 2)
+
+
+# --- blocks ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """Rows of a cluster that determine coordinates in its basis, the pseudo-inverse of the basis there, and the core.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (m,)
+        Indices of points.
+    interpolation : ndarray of shape (r, m)
+    core : ndarray of shape (r, r)
+        C_ii, positive semi-definite where a diagonal part is carried.
+    """
+
+    rows: IntArray
+    interpolation: FloatArray
+    core: FloatArray
+
+
+def coordinates_of(
+    matrix: KernelMatrix, basis: ClusterBasis, rows_per_rank: int, rng: np.random.Generator, *, diagonal: bool
+) -> Coordinates:
+    """Determining rows of a basis among its sampled rows, and its core."""
+    scale = basis.scale
+    chosen = determining_rows(basis.values, rows_per_rank * basis.rank, rng)
+    interpolation = interpolate(basis.values * scale, chosen) * scale
+    rows = basis.rows[chosen]
+    block = symmetric(matrix.block(rows, rows))
+    if diagonal and basis.diagonal.any():
+        own = matrix.diagonal(basis.cluster)[basis.rows - basis.cluster.start].astype(np.float64)
+        core, _ = fit_core(block, interpolation, chosen, basis.values, own, basis.diagonal, updates=_CORE_UPDATES)
+    else:
+        core = symmetric(interpolation @ block @ interpolation.T)
+    return Coordinates(rows, interpolation, core)
+
+
+def sampled_inner(
+    matrix: KernelMatrix,
+    coordinates: Sequence[Coordinates],
+    kept: NDArray[np.bool_],
+    n_jobs: int,
+    known: tuple[InnerMatrix, NDArray[np.bool_]] | None = None,
+) -> InnerMatrix:
+    """C from one set of rows per cluster, so that C = P K(I, I) Pᵀ is positive semi-definite while all blocks are kept.
+
+    ``known`` is an earlier inner matrix with a mask of the clusters whose coordinates are unchanged.
+    """
+    k = len(coordinates)
+
+    def panel(i: int) -> tuple[IntArray, FloatArray]:
+        columns = np.concatenate(([i], i + 1 + np.flatnonzero(kept[i, i + 1 :]))).astype(np.intp)
+        blocks: dict[int, FloatArray] = {i: coordinates[i].core}
+        old = columns[1:][known[1][columns[1:]] & known[1][i]] if known is not None else columns[:0]
+        new = np.setdiff1d(columns[1:], old, assume_unique=True)
+        blocks |= {int(j): known[0].block(i, int(j)) for j in old} if known is not None else {}
+        blocks |= dict(zip(new.tolist(), _sampled_blocks(matrix, coordinates, i, new.tolist()), strict=True))
+        return columns, np.concatenate([blocks[int(j)] for j in columns], axis=1)
+
+    panels = map_threads(panel, [(i,) for i in range(k)], n_jobs, "inner matrix")
+    offsets = np.concatenate(([0], np.cumsum([len(each.core) for each in coordinates]))).astype(np.intp)
+    return InnerMatrix(offsets, offsets, tuple(p[0] for p in panels), tuple(p[1] for p in panels), symmetric=True)
+
+
+def _sampled_blocks(
+    matrix: KernelMatrix, coordinates: Sequence[Coordinates], i: int, wanted: Sequence[int]
+) -> list[FloatArray]:
+    widths = [len(coordinates[j].rows) for j in wanted]
+    blocks: list[FloatArray] = []
+    for group in strips(widths, len(coordinates[i].rows)):
+        members = wanted[group]
+        there = np.concatenate([coordinates[j].rows for j in members])
+        strip = coordinates[i].interpolation @ matrix.block(coordinates[i].rows, there).astype(np.float64, copy=False)
+        pieces = np.split(strip, np.cumsum(widths[group])[:-1], axis=1)
+        blocks += [piece @ coordinates[j].interpolation.T for j, piece in zip(members, pieces, strict=True)]
+    return blocks
+
+
+def strips(widths: Sequence[int], height: int) -> list[slice]:
+    """Consecutive blocks whose strip of ``height`` rows stays within one tile (or is a single block)."""
+    limit = max((tile.stop - tile.start for tile in tiles(sum(widths), height)), default=0)
+    found, start, width = [], 0, 0
+    for position, own in enumerate(widths):
+        if width and width + own > limit:
+            found.append(slice(start, position))
+            start, width = position, 0
+        width += own
+    if width:
+        found.append(slice(start, len(widths)))
+    return found
+
+
+def exact_block(matrix: KernelMatrix, a: slice, U: FloatArray, b: slice, V: FloatArray) -> FloatArray:
+    """Uᵀ K_ab V from every entry of K_ab, tile by tile: quadratic in the number of points."""
+    block = np.zeros((U.shape[1], V.shape[1]))
+    for tile in tiles(V.shape[0], U.shape[0]):
+        there = slice(b.start + tile.start, b.start + tile.stop)
+        block += (U.T @ matrix.block(a, there)) @ V[tile]
+    return block
+
+
+def inner_of_blocks(
+    row_ranks: Sequence[int], rows: Sequence[dict[int, FloatArray]], column_ranks: Sequence[int] | None = None
+) -> InnerMatrix:
+    """C from its blocks: those from the diagonal on when it is symmetric, all of them when ``column_ranks`` is given."""
+    offsets = _offsets(row_ranks)
+    kept = tuple(np.array(sorted(row), dtype=np.intp) for row in rows)
+    panels = tuple(np.concatenate([row[int(j)] for j in own], axis=1) for row, own in zip(rows, kept, strict=True))
+    if column_ranks is None:
+        return InnerMatrix(offsets, offsets, kept, panels, symmetric=True)
+    return InnerMatrix(offsets, _offsets(column_ranks), kept, panels, symmetric=False)
+
+
+def _offsets(ranks: Sequence[int]) -> IntArray:
+    return np.concatenate(([0], np.cumsum(ranks))).astype(np.intp)
+
+
+# --- changes of an inner matrix --------------------------------------------------------------------------------------
+
+
+def truncated_inner(inner: InnerMatrix, ranks: IntArray) -> InnerMatrix:
+    """C of the leading ``ranks`` functions of every cluster."""
+    panels = tuple(
+        np.concatenate([inner.block(i, int(j))[: ranks[i], : ranks[j]] for j in kept], axis=1)
+        for i, kept in enumerate(inner.kept)
+    )
+    offsets = _offsets(ranks.tolist())
+    return InnerMatrix(offsets, offsets, inner.kept, panels, inner.symmetric)
+
+
+def transformed_inner(inner: InnerMatrix, factors: Sequence[FloatArray | None]) -> InnerMatrix:
+    """R C Rᵀ for R block diagonal; None stands for the identity."""
+    offsets = _offsets([inner.block(i, i).shape[0] if R is None else R.shape[0] for i, R in enumerate(factors)])
+
+    def times(i: int, j: int) -> FloatArray:
+        block, R = inner.block(i, j), factors[j]
+        return block if R is None else block @ R.T
+
+    panels = []
+    for i, kept in enumerate(inner.kept):
+        panel, R = np.concatenate([times(i, int(j)) for j in kept], axis=1), factors[i]
+        panels.append(panel if R is None else R @ panel)
+    return InnerMatrix(offsets, offsets, inner.kept, tuple(panels), inner.symmetric)
+
+
+def drop_small_blocks(inner: InnerMatrix, budget: float, spent: float) -> tuple[InnerMatrix, float]:
+    """C without its smallest off-diagonal blocks, while the squared error given up stays in the budget."""
+    pairs = [(i, int(j)) for i, kept in enumerate(inner.kept) for j in kept[1:]]
+    if budget <= 0 or not pairs:
+        return inner, spent
+    energies = np.array([2 * float((inner.block(i, j) ** 2).sum()) for i, j in pairs])
+    order = np.argsort(energies, kind="stable")
+    total = spent + np.cumsum(energies[order])
+    count = int(np.searchsorted(total, budget, side="right"))
+    small = {pairs[position] for position in order[:count]}
+    ranks = np.diff(inner.row_offsets).tolist()
+    rows = [
+        {int(j): inner.block(i, int(j)) for j in kept if (i, int(j)) not in small} for i, kept in enumerate(inner.kept)
+    ]
+    return inner_of_blocks(ranks, rows), float(total[count - 1]) if count else spent
+
+
+def cutoff_record(inner: InnerMatrix, spent: float, norm: float) -> Cutoff:
+    """What was cut off: the share of the blocks, and the relative error that this adds."""
+    return Cutoff(1 - inner.density, math.sqrt(spent) / norm if norm else 0.0)
+
+
+def definite_core(core: FloatArray, *, diagonal: bool) -> FloatArray:
+    """A diagonal block, symmetric to the last digit; positive semi-definite where a diagonal part was taken out."""
+    core = symmetric(core)
+    return semidefinite_part(core) if diagonal else core

@@ -1,0 +1,200 @@
+"""The paper's Algorithms 1 to 5, with its settings (section 3.2).
+
+Algorithm 1 is `randomized_sampling`. Algorithm 2 applies it to all columns, Algorithm 3 to the pools of
+`pool_of_cluster`. Algorithm 4 is `randomized_svd`. Algorithm 5 is `paper_basis` for every cluster and `pairwise_block`
+for every pair of clusters.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from blockbasis._typing import FloatArray, Index, IntArray
+from blockbasis.construction.cluster_basis import ClusterBasis, fitted_coefficients
+from blockbasis.construction.coordinates import determining_rows, interpolate
+from blockbasis.construction.pivoting import tournament
+from blockbasis.construction.sampling import ColumnSample, unscaled
+from blockbasis.matrix import KernelMatrix
+
+#: The paper's q of Algorithm 1, and q and l of Algorithm 4.
+SAMPLING_ITERATIONS = 2
+SVD_ITERATIONS = 2
+OVERSAMPLING = 10
+#: A random range that would be more than one such part of the space gains nothing over the whole space.
+_DIRECT = 3
+#: Singular values below so many roundings of the largest are not kept.
+_NEGLIGIBLE = 10.0
+
+
+# --- Algorithms 1, 2 and 3: columns ----------------------------------------------------------------------------------
+
+
+def randomized_sampling(
+    matrix: KernelMatrix,
+    cluster: slice,
+    rank: int,
+    rng: np.random.Generator,
+    *,
+    iterations: int = SAMPLING_ITERATIONS,
+    candidates: IntArray | None = None,
+) -> ColumnSample:
+    """Algorithm 1: important columns and rows, each by pivoted QR restricted to the other.
+
+    Iteration s pivots s * rank columns (the paper's sets grow to q r), drops those whose diagonal entry of R is
+    negligible, and the loop ends early once the pivots stay as they were.
+
+    Parameters
+    ----------
+    matrix : KernelMatrix
+    cluster : slice
+        Rows of the row-submatrix.
+    rank : int
+        Rows and columns that each iteration adds.
+    rng : Generator
+    iterations : int, default=2
+        The paper's q.
+    candidates : ndarray, default=None
+        Columns to choose among (Algorithm 3's pool); None is all of them (Algorithm 2).
+    """
+    available = matrix.shape[1] if candidates is None else len(candidates)
+    height = cluster.stop - cluster.start
+    rows = np.empty(0, dtype=np.intp)
+    columns = rows
+    before: IntArray | None = None
+    for iteration in range(1, iterations + 1):
+        size = iteration * rank
+        rows = np.union1d(rows, rng.choice(height, min(rank, height), replace=False))
+        pivots = _important_columns_of(matrix, cluster.start + rows, candidates, size)
+        drawn = rng.choice(available, min(rank, available), replace=False)
+        columns = np.union1d(pivots, drawn)
+        rows = _important_rows_of(matrix, cluster, columns if candidates is None else candidates[columns], size)
+        if before is not None and np.array_equal(np.sort(pivots), before):
+            break
+        before = np.sort(pivots)
+    return unscaled(columns if candidates is None else candidates[columns], np.sort(rows))
+
+
+def _important_columns_of(matrix: KernelMatrix, rows: IntArray, candidates: IntArray | None, size: int) -> IntArray:
+    """Pivots among the candidates (None is all columns), seen on some rows; entries are evaluated tile by tile."""
+
+    def evaluate(tile: slice) -> FloatArray:
+        columns: Index = tile if candidates is None else candidates[tile]
+        return matrix.block(rows, columns)
+
+    available = matrix.shape[1] if candidates is None else len(candidates)
+    return tournament(evaluate, (len(rows), available), size)
+
+
+def _important_rows_of(matrix: KernelMatrix, cluster: slice, columns: IntArray, size: int) -> IntArray:
+    """Pivots among a cluster's rows, counted inside it and seen on some columns: pivoted LQ, tile by tile."""
+
+    def evaluate(tile: slice) -> FloatArray:
+        return matrix.block(slice(cluster.start + tile.start, cluster.start + tile.stop), columns).T
+
+    return tournament(evaluate, (len(columns), cluster.stop - cluster.start), size)
+
+
+def pool_of_cluster(matrix: KernelMatrix, cluster: slice, rank: int, rng: np.random.Generator) -> IntArray:
+    """First loop of Algorithm 3: the cluster's points that matter to ``rank`` random columns.
+
+    The pools of all clusters together are the candidates of the second loop, which is Algorithm 1 on them.
+    """
+    available = matrix.shape[1]
+    drawn = rng.choice(available, min(rank, available), replace=False)
+    return np.asarray(cluster.start + np.sort(_important_rows_of(matrix, cluster, drawn, rank)))
+
+
+# --- Algorithm 4: singular vectors -----------------------------------------------------------------------------------
+
+
+def randomized_svd(
+    M: FloatArray,
+    rank: int,
+    rng: np.random.Generator,
+    *,
+    iterations: int = SVD_ITERATIONS,
+    oversampling: int = OVERSAMPLING,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Algorithm 4: leading singular triplets by a random range and power iterations.
+
+    Parameters
+    ----------
+    M : ndarray of shape (m, n)
+    rank : int
+    rng : Generator
+    iterations : int, default=2
+        The paper's q.
+    oversampling : int, default=10
+        The paper's l: extra random directions.
+
+    Returns
+    -------
+    U : ndarray of shape (m, rank)
+    s : ndarray of shape (rank,)
+    Vt : ndarray of shape (rank, n)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from blockbasis.construction.paper import randomized_svd
+    >>> U, s, Vt = randomized_svd(np.diag([3.0, 2.0, 1.0, 0.0]), 2, np.random.default_rng(0))
+    >>> s.round(6)
+    array([3., 2.])
+    """
+    width = rank + oversampling
+    if min(M.shape) <= _DIRECT * width:
+        Q = np.linalg.qr(M)[0] if M.shape[1] <= M.shape[0] else np.eye(M.shape[0], dtype=M.dtype)
+    else:
+        Q = np.linalg.qr(M @ rng.standard_normal((M.shape[1], width), dtype=M.dtype.type))[0]
+        for _ in range(iterations):
+            Q = np.linalg.qr(M @ np.linalg.qr(M.T @ Q)[0])[0]
+    small, s, Vt = np.linalg.svd(Q.T @ M, full_matrices=False)
+    return Q @ small[:, :rank], s[:rank], Vt[:rank]
+
+
+# --- Algorithm 5: bases and inner blocks -----------------------------------------------------------------------------
+
+
+def paper_basis(
+    matrix: KernelMatrix, cluster: slice, sample: ColumnSample, rank: int, rng: np.random.Generator
+) -> ClusterBasis:
+    """First half of Algorithm 5: Algorithm 4 on the important columns, the important rows kept for the inner matrix.
+
+    The sampled columns are the landmarks that continue the basis to new points.
+    """
+    # The inner matrix inverts few rows of U, which amplifies rounding: U is rounded to its storage after that.
+    columns = matrix.double.block(cluster, sample.columns)
+    U, s, _ = randomized_svd(columns * sample.scales, rank, rng)
+    negligible = max(_NEGLIGIBLE * float(np.finfo(np.float64).eps), float(np.finfo(matrix.dtype).eps))
+    U = U[:, : max(1, int(np.count_nonzero(s > negligible * s[0])))]
+    chosen = sample.rows if sample.rows.size else determining_rows(U, rank, rng)
+    return ClusterBasis(
+        cluster=cluster,
+        landmarks=sample.columns,
+        coefficients=fitted_coefficients(columns, U) if matrix.symmetric else np.empty((0, U.shape[1])),
+        landmark_diagonal=np.zeros(len(sample.columns)),
+        rows=cluster.start + chosen,
+        values=U[chosen],
+        diagonal=np.zeros(len(chosen)),
+        residuals=np.zeros(U.shape[1] + 1),
+        norm=0.0,
+        vectors=U,
+    )
+
+
+def pairwise_block(
+    matrix: KernelMatrix, row_basis: ClusterBasis, column_basis: ClusterBasis, rng: np.random.Generator
+) -> FloatArray:
+    """Second half of Algorithm 5 for one pair of clusters: important rows and fresh uniform ones, drawn anew."""
+    same = matrix.symmetric and row_basis is column_basis
+    rows, left = _drawn_coordinates(row_basis, rng)
+    columns, right = (rows, left) if same else _drawn_coordinates(column_basis, rng)
+    return np.asarray(left @ matrix.double.block(rows, columns) @ right.T)
+
+
+def _drawn_coordinates(basis: ClusterBasis, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
+    """Important and uniform rows of a basis, and the pseudo-inverse of the basis there."""
+    assert basis.vectors is not None
+    height, rank = basis.vectors.shape
+    chosen = np.union1d(basis.rows - basis.cluster.start, rng.choice(height, min(rank, height), replace=False))
+    return basis.cluster.start + chosen, interpolate(basis.vectors, chosen)

@@ -1,0 +1,253 @@
+"""A plan into the factorization that keeps its goal.
+
+Bases are sketched a little larger than planned, and the draft is checked against entries that it was not made from.
+Where the error is too large, the clusters that hold it get higher ranks; then the smallest ranks that keep the goal are
+chosen by the same check. Everything so far is free of n. The pass over the points comes last.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blockbasis._typing import FloatArray, IntArray
+from blockbasis.construction.cluster_basis import ClusterBasis
+from blockbasis.construction.inner_matrix import exact_block, inner_of_blocks, related_pairs
+from blockbasis.construction.method import FAST, SampleSizes
+from blockbasis.construction.pipeline import Draft, assemble, make_bases, sketched_draft
+from blockbasis.construction.semidefinite import semidefinite_inner
+from blockbasis.exceptions import AccuracyWarning
+from blockbasis.matrix import KernelMatrix
+from blockbasis.operators.block_basis import BlockBasis
+from blockbasis.operators.entries import Entries
+from blockbasis.partition import Partition
+from blockbasis.planning.allocation import Allocation
+from blockbasis.planning.check import HeldOutCheck, Measured
+from blockbasis.planning.plan import Plan
+from blockbasis.planning.survey import DROPPED_SHARE
+
+#: The check must show the tolerance met by this many standard errors.
+_DEVIATIONS = 2.5
+#: Clusters that hold more than half of their share of the error allowed are raised by this, so many times at the most.
+_RAISE = 1.4
+_RAISE_MORE = 4
+_RAISES = 8
+#: Ranks are lowered until the check shows between this part of the error allowed and all of it, by so many trials.
+_NEARLY_ALL = 0.95
+_TRIALS = 8
+#: Determining rows of all clusters are at most this part of the points: C then has an eighth of the entries.
+_DETERMINING_SHARE = 0.5
+_LEAST_INNER_ROWS = 4
+#: A diagonal part is carried where it removes more than this share of the squared error that is left.
+_DIAGONAL_PAYS = 0.05
+
+
+def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: int) -> BlockBasis:
+    """The factorization of a plan, checked, raised where the error is and cut to its goal."""
+    partition, method, goal = plan.partition, plan.method, plan.goal
+    of_bases, of_pairs, of_inner, of_check = rng.spawn(4)
+    planning = matrix.entries
+    sizes = _sample_sizes(partition, plan.built)
+    bases = make_bases(matrix, partition, plan.built, method, sizes, of_bases, n_jobs)
+    for_bases = matrix.entries - planning
+    kept = None
+    if goal.tol is not None and method.cutoff is None:
+        streams = of_pairs.spawn(partition.n_clusters)
+        kept, _ = related_pairs(matrix, partition, DROPPED_SHARE * goal.tol**2 * plan.norm, streams, n_jobs)
+    sketch = replace(method, inner="sampled")
+    draft = sketched_draft(matrix, partition, bases, sketch, sizes, of_inner, n_jobs, kept)
+    for_inner = matrix.entries - planning - for_bases
+    check = HeldOutCheck(matrix, partition, _expected_errors(bases), of_check)
+    if goal.tol is None:
+        values = check.evaluate(matrix, draft, n_jobs)
+        ranks = _affordable(plan, draft, matrix)
+    else:
+        draft, values, ranks = _meeting_tolerance(matrix, plan, draft, sizes, check, kept, (of_bases, of_inner), n_jobs)
+    diagonal = method.diagonal
+    if diagonal and goal.tol is not None:
+        diagonal = _diagonal_pays(check, draft, values, ranks)
+    measured = check.measure(draft, values, ranks, diagonal=diagonal)
+    draft = draft.truncated(ranks)
+    evaluated = Entries(for_bases, for_inner, matrix.entries - for_bases - for_inner)
+    A = assemble(matrix, partition, draft, evaluated, n_jobs, diagonal, measured.relative())
+    return _with_exact_inner(matrix, A) if method.inner == "exact" else A
+
+
+def _sample_sizes(partition: Partition, built: IntArray) -> SampleSizes:
+    """Sizes of the samples, with fewer determining rows where C would otherwise take most of the matrix."""
+    most = _DETERMINING_SHARE * partition.n_points / max(int(built.sum()), 1)
+    return replace(FAST, inner_rows=int(np.clip(most, _LEAST_INNER_ROWS, FAST.inner_rows)))
+
+
+def _expected_errors(bases: list[ClusterBasis]) -> FloatArray:
+    return np.array([float(basis.residuals[-1]) for basis in bases])
+
+
+def _allocation(draft: Draft, diagonal: bool, fixed: float = 0.0, per_function: FloatArray | None = None) -> Allocation:
+    """Clusters of a draft, competing for floats with the blocks of C that it keeps."""
+    k = len(draft.bases)
+    related = np.eye(k)
+    for i, kept in enumerate(draft.inner.kept):
+        related[i, kept] = related[kept, i] = 1
+    sizes = np.array([float(basis.size) for basis in draft.bases])
+    stored = fixed + (float(sizes.sum()) if diagonal else 0.0)
+    residuals = [basis.residuals for basis in draft.bases]
+    extra = np.zeros(k) if per_function is None else per_function
+    return Allocation(residuals, sizes, np.ones(k), lambda ranks: related @ ranks, stored, extra)
+
+
+def _affordable(plan: Plan, draft: Draft, matrix: KernelMatrix) -> IntArray:
+    """Ranks of least predicted error within the budget."""
+    assert plan.goal.memory is not None
+    fixed, per_function = 0.0, None
+    if plan.goal.everything:  # all bytes kept count, in floats
+        partition, itemsize = plan.partition, matrix.dtype.itemsize
+        n, k, d = partition.n_points, partition.n_clusters, plan.n_features
+        landmarks = np.array([float(len(basis.landmarks)) for basis in draft.bases])
+        fixed = float(landmarks.sum()) * d + (8 * (n + k + 1 + k * d + k) + _FILE_BYTES) / itemsize
+        per_function = landmarks + draft.ranks / 2
+    return _allocation(draft, plan.method.diagonal, fixed, per_function).affordable(plan.goal.memory)
+
+
+#: Bytes of a file beside its arrays.
+_FILE_BYTES = 16_384
+
+
+# --- a tolerance -----------------------------------------------------------------------------------------------------
+
+
+def _meeting_tolerance(
+    matrix: KernelMatrix,
+    plan: Plan,
+    draft: Draft,
+    sizes: SampleSizes,
+    check: HeldOutCheck,
+    kept: NDArray[np.bool_] | None,
+    streams: tuple[np.random.Generator, np.random.Generator],
+    n_jobs: int,
+) -> tuple[Draft, list[FloatArray], IntArray]:
+    """A draft raised until it keeps the tolerance, its functions at the checked points, and the smallest ranks."""
+    partition, method = plan.partition, replace(plan.method, inner="sampled")
+    for _ in range(_RAISES):
+        values = check.evaluate(matrix, draft, n_jobs)
+        measured, share = _share_of_allowed(plan, check, draft, values, draft.ranks)
+        if share <= 1:
+            return draft, values, _smallest_ranks(plan, check, draft, values, share)
+        raised = _raised(measured, plan, draft.ranks)
+        if (raised == draft.ranks).all():
+            break
+        same = raised == draft.ranks
+        todo = np.where(same, 0, raised)
+        bases = _raised_bases(matrix, plan, draft.bases, todo, sizes, streams[0], n_jobs)
+        draft = sketched_draft(matrix, partition, bases, method, sizes, streams[1], n_jobs, kept, known=(draft, same))
+    values = check.evaluate(matrix, draft, n_jobs)
+    measured, share = _share_of_allowed(plan, check, draft, values, draft.ranks)
+    if share > 1:
+        _warn_of(measured, plan)
+    return draft, values, draft.ranks
+
+
+def _raised_bases(
+    matrix: KernelMatrix,
+    plan: Plan,
+    bases: list[ClusterBasis],
+    ranks: IntArray,
+    sizes: SampleSizes,
+    rng: np.random.Generator,
+    n_jobs: int,
+) -> list[ClusterBasis]:
+    """New bases where a rank is given, the old ones where it is zero."""
+    method = replace(plan.method, inner="sampled")
+    chosen = np.flatnonzero(ranks)
+    fresh = make_bases(matrix, plan.partition, ranks, method, sizes, rng, n_jobs, chosen)
+    result = list(bases)
+    for i, basis in zip(chosen.tolist(), fresh, strict=True):
+        result[i] = basis
+    return result
+
+
+def _share_of_allowed(
+    plan: Plan, check: HeldOutCheck, draft: Draft, values: list[FloatArray], ranks: IntArray
+) -> tuple[Measured, float]:
+    """What the check shows at the given ranks, and the upper end of the error over the one allowed."""
+    spectral = plan.goal.ridge > 0
+    measured = check.measure(draft, values, ranks, diagonal=plan.method.diagonal, spectral=spectral)
+    upper = measured.upper(_DEVIATIONS)
+    allowed = plan.goal.allowed(measured.norm, upper, measured.spectral)
+    return measured, upper / allowed if allowed > 0 else (0.0 if upper == 0 else np.inf)
+
+
+def _raised(measured: Measured, plan: Plan, ranks: IntArray) -> IntArray:
+    """Higher ranks for clusters with more than half of their share of the allowed error; for all, if those are whole."""
+    sizes = plan.partition.sizes
+    fair = plan.goal.allowed(measured.norm) * sizes / plan.partition.n_points
+    growing = ranks < sizes
+    over = growing & (measured.per_cluster > fair / 2)
+    over = over if over.any() else growing
+    higher = np.minimum((_RAISE * ranks).astype(np.intp) + _RAISE_MORE, sizes)
+    higher = np.where(higher > 0.75 * sizes, sizes, higher)
+    return np.where(over, higher, ranks).astype(np.intp)
+
+
+def _smallest_ranks(plan: Plan, check: HeldOutCheck, draft: Draft, values: list[FloatArray], share: float) -> IntArray:
+    """The ranks of least memory that keep the tolerance.
+
+    The predicted error of the ranks is nearly proportional to the measured one: each trial corrects the prediction by
+    the share of the last.
+    """
+    allocation = _allocation(draft, plan.method.diagonal)
+    best = draft.ranks
+    low = max(allocation.error(best), np.finfo(np.float64).tiny)
+    high = np.inf
+    target = low * 0.98 / share if share > 0 else np.inf
+    for _ in range(_TRIALS):
+        ranks = np.minimum(allocation.within(target), draft.ranks)
+        _, share = _share_of_allowed(plan, check, draft, values, ranks)
+        if share <= 1:
+            best, low = ranks, target
+            if share > _NEARLY_ALL or (ranks == 1).all():
+                break
+        else:
+            high = target
+        target = target * 0.98 / max(share, 1e-3)
+        if not low < target < high:
+            if high <= 1.01 * low:
+                break
+            target = float(np.sqrt(low * high)) if np.isfinite(high) else 2 * low
+    return best
+
+
+def _diagonal_pays(check: HeldOutCheck, draft: Draft, values: list[FloatArray], ranks: IntArray) -> bool:
+    """Whether the error without a diagonal part is larger by more than its floats are worth."""
+    carried = check.measure(draft, values, ranks, diagonal=True)
+    without = check.measure(draft, values, ranks, diagonal=False)
+    return without.error > (1 + _DIAGONAL_PAYS) * carried.error
+
+
+def _warn_of(measured: Measured, plan: Plan) -> None:
+    warnings.warn(
+        f"The tolerance of {plan.goal.tol:g} was not reached: the relative error is about "
+        f"{measured.relative().value:.2g}. Take a larger tolerance, a smaller cutoff, or dtype=numpy.float64.",
+        AccuracyWarning,
+        stacklevel=5,
+    )
+
+
+def _with_exact_inner(matrix: KernelMatrix, A: BlockBasis) -> BlockBasis:
+    """The same bases with C = Uᵀ (K - D) U from every entry."""
+    partition, blocks = A.partition, A.bases
+    part = None if A.diagonal_part is None else A.diagonal_part[partition.order].astype(np.float64)
+    rows = []
+    for i, U in enumerate(blocks):
+        row = {}
+        for j in range(i, len(blocks)):
+            row[j] = exact_block(matrix, partition.cluster(i), U, partition.cluster(j), blocks[j])
+        if part is not None:
+            row[i] = row[i] - (U * part[partition.cluster(i), np.newaxis]).T @ U
+        row[i] = (row[i] + row[i].T) / 2
+        rows.append(row)
+    inner = semidefinite_inner(inner_of_blocks(A.ranks.tolist(), rows), float(np.finfo(matrix.dtype).eps))
+    return replace(A, inner=inner.astype(matrix.dtype))

@@ -1,0 +1,186 @@
+"""A draft checked against kernel entries that it was not made from, at a cost free of n.
+
+Points drawn from every cluster, more of them where error is expected, meet each other in a square of exact entries. With
+the number of pairs that each pair stands for, the square estimates the squared error and norm of the whole matrix
+without bias. Bases are nested, so that the same square tells the error of all smaller ranks.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse.linalg import eigsh
+
+from blockbasis._parallel import map_threads
+from blockbasis._typing import FloatArray, IntArray
+from blockbasis.construction.diagonal import limit_rows
+from blockbasis.construction.pipeline import Draft
+from blockbasis.matrix import KernelMatrix
+from blockbasis.operators.error_estimate import ErrorEstimate
+from blockbasis.partition import Partition
+
+#: Points that are checked; all of them where they are few.
+_POINTS = 1536
+_FEW_POINTS = 4096
+_POINTS_PER_CLUSTER = 2
+#: A squared spectral norm is computed to this precision, and raised by this when it comes from some points only.
+_SPECTRAL_PRECISION = 1e-4
+_SPECTRAL_MARGIN = 1.1
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Squared error and squared norm of the whole matrix, from checked entries.
+
+    Parameters
+    ----------
+    error, norm : float
+    stderr : float
+        Standard error of ``error``.
+    per_cluster : ndarray of shape (n_clusters,)
+        Squared error in the rows of each cluster.
+    exact : bool
+        Whether all entries were checked.
+    spectral : float
+        Squared spectral norm of the error, where it was asked for.
+    """
+
+    error: float
+    norm: float
+    stderr: float
+    per_cluster: FloatArray
+    exact: bool
+    spectral: float = math.inf
+
+    def upper(self, deviations: float) -> float:
+        """A squared error that the true one stays below."""
+        return self.error + deviations * self.stderr
+
+    def relative(self) -> ErrorEstimate:
+        """Relative error with its standard error."""
+        if self.norm <= 0:
+            return ErrorEstimate(0.0, 0.0, self.exact)
+        value = math.sqrt(max(self.error, 0.0) / self.norm)
+        return ErrorEstimate(value, self.stderr / (2 * value * self.norm) if value else 0.0, self.exact)
+
+
+def n_checked(n: int) -> int:
+    """Points to check of ``n``."""
+    return n if n <= _FEW_POINTS else _POINTS
+
+
+class HeldOutCheck:
+    """Exact entries between checked points, and the bases there.
+
+    Parameters
+    ----------
+    matrix : KernelMatrix
+    partition : Partition
+    expected : ndarray of shape (n_clusters,)
+        Squared error expected of each cluster.
+    rng : Generator
+    """
+
+    def __init__(
+        self, matrix: KernelMatrix, partition: Partition, expected: FloatArray, rng: np.random.Generator
+    ) -> None:
+        self.partition = partition
+        self.points = _draw(partition, expected, rng)
+        self.every = all(len(own) == size for own, size in zip(self.points, partition.sizes, strict=True))
+        counts = [len(own) for own in self.points]
+        edges = np.cumsum([0, *counts])
+        self.blocks = [slice(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        at = np.concatenate(self.points)
+        self.exact = matrix.block(at, at).astype(np.float64, copy=False)
+        own = [matrix.diagonal(c)[p - c.start] for c, p in zip(partition.clusters, self.points, strict=True)]
+        self.own_entries = np.concatenate(own).astype(np.float64)
+        np.fill_diagonal(self.exact, self.own_entries)
+        self.row_weights = np.repeat(partition.sizes / np.array(counts), counts)
+        self.weights = _pair_weights(partition.sizes, self.blocks, self.row_weights)
+        self.norm = float(np.einsum("ij,ij,ij->", self.weights, self.exact, self.exact))
+
+    def evaluate(self, matrix: KernelMatrix, draft: Draft, n_jobs: int) -> list[FloatArray]:
+        """Basis functions of every cluster at its checked points."""
+
+        def one(i: int) -> FloatArray:
+            basis = draft.bases[i]
+            if basis.vectors is not None:
+                return basis.vectors[self.points[i] - basis.cluster.start].astype(np.float64)
+            return basis.evaluate(matrix, self.points[i])
+
+        return map_threads(one, [(i,) for i in range(self.partition.n_clusters)], n_jobs)
+
+    def measure(
+        self, draft: Draft, values: list[FloatArray], ranks: IntArray, *, diagonal: bool, spectral: bool = False
+    ) -> Measured:
+        """Error of a draft at the given ranks, none above its own."""
+        error = self._error(draft, values, ranks)
+        own = np.diagonal(error)
+        # D makes the diagonal exact, unless U C Uᵀ is above it already.
+        np.fill_diagonal(error, np.minimum(own, 0) if diagonal else own)
+        squared = error * error
+        squared *= self.weights
+        rows = squared.sum(axis=1)
+        variance = 0.0
+        for block, size in zip(self.blocks, self.partition.sizes, strict=True):
+            count = block.stop - block.start
+            if 1 < count < size:  # a row of the square tells of its row and its column of the matrix
+                variance += count * float(np.var(2 * rows[block], ddof=1)) * (1 - count / size)
+        per_cluster = np.array([float(rows[block].sum()) for block in self.blocks])
+        largest = self._spectral_norm(error) if spectral else math.inf
+        return Measured(float(rows.sum()), self.norm, math.sqrt(variance), per_cluster, self.every, largest)
+
+    def _error(self, draft: Draft, values: list[FloatArray], ranks: IntArray) -> FloatArray:
+        error = self.exact.copy()
+        inner, limited = draft.inner, []
+        for i, (own, block) in enumerate(zip(values, self.blocks, strict=True)):
+            kept = np.ascontiguousarray(own[:, : ranks[i]])
+            if draft.bases[i].vectors is None:
+                limit_rows(kept, inner.block(i, i)[: ranks[i], : ranks[i]], self.own_entries[block])
+            limited.append(kept)
+        for i, kept in enumerate(inner.kept):
+            rows = self.blocks[i]
+            for j in kept.tolist():
+                part = limited[i] @ inner.block(i, j)[: ranks[i], : ranks[j]] @ limited[j].T
+                error[rows, self.blocks[j]] -= part
+                if j != i:
+                    error[self.blocks[j], rows] -= part.T
+        return error
+
+    def _spectral_norm(self, error: FloatArray) -> float:
+        """Squared spectral norm of the error: on average too large when it comes from some points."""
+        scaled = error * np.sqrt(np.outer(self.row_weights, self.row_weights))
+        if not scaled.any():
+            return 0.0
+        if len(scaled) < 3:
+            return float(np.linalg.norm(scaled, 2)) ** 2
+        start = np.sqrt(self.row_weights)
+        (largest,) = eigsh(scaled, 1, which="LM", tol=_SPECTRAL_PRECISION, v0=start, return_eigenvectors=False)
+        return float(largest) ** 2 * (1.0 if self.every else _SPECTRAL_MARGIN)
+
+
+def _draw(partition: Partition, expected: FloatArray, rng: np.random.Generator) -> list[IntArray]:
+    """Points of every cluster: half of them where points are, half where error is expected."""
+    n, sizes = partition.n_points, partition.sizes
+    wanted = n_checked(n)
+    if wanted == n:
+        return [np.arange(c.start, c.stop) for c in partition.clusters]
+    by_error = np.sqrt(sizes * np.maximum(expected, 0))
+    share = sizes / n / 2 + (by_error / by_error.sum() / 2 if by_error.sum() > 0 else sizes / n / 2)
+    counts = np.minimum(np.maximum(np.rint(wanted * share).astype(np.intp), _POINTS_PER_CLUSTER), sizes)
+    return [
+        np.sort(cluster.start + rng.choice(cluster.stop - cluster.start, count, replace=False))
+        for cluster, count in zip(partition.clusters, counts, strict=True)
+    ]
+
+
+def _pair_weights(sizes: IntArray, blocks: list[slice], row_weights: FloatArray) -> FloatArray:
+    """Pairs of points that each checked pair stands for."""
+    weights = np.outer(row_weights, row_weights)
+    for block, size in zip(blocks, sizes, strict=True):
+        count = block.stop - block.start
+        weights[block, block] = size * (size - 1) / (count * (count - 1)) if count > 1 else 0.0
+    np.fill_diagonal(weights, row_weights)
+    return weights

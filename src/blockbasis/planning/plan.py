@@ -1,0 +1,234 @@
+"""What a factorization will be and cost, before it is built."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from blockbasis._machine import available_memory
+from blockbasis._typing import FloatArray, IntArray
+from blockbasis.construction.method import FAST, Method
+from blockbasis.kernels import Kernel
+from blockbasis.partition import QUICK, Partition, Partitioner
+from blockbasis.planning import costs
+from blockbasis.planning.goal import Goal, Job
+from blockbasis.planning.search import expected_ranks, least_stored, search_clusters
+from blockbasis.planning.survey import WHOLE_SHARE, Survey
+
+#: What is built over the expected ranks, so that the check can choose.
+_RESERVE = 1.25
+_RESERVE_MORE = 4
+#: When compression does not pay, the tolerance is named that this part of the dense matrix would hold.
+_WORTHWHILE = 0.75
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Plan:
+    """What a factorization will be and cost, before it is built: see `blockbasis.plan`.
+
+    Parameters
+    ----------
+    goal : Goal
+    method : Method
+    partition : Partition
+    ranks : ndarray of shape (n_clusters,)
+        Expected; those built may differ, since they are checked.
+    density : float
+        Expected share of the off-diagonal blocks of C that is kept.
+    norm : float
+        Squared Frobenius norm of K, estimated.
+    kernel : Kernel
+    fingerprint : ndarray of shape (n_features,)
+        Of the points: a plan is for these, in this order, only.
+    dtype : dtype
+    predicted_error : float
+        Relative Frobenius error.
+    rates : Rates
+        Measured speed of this machine.
+    threads : int
+        Threads that ``seconds`` is for.
+    fitting_tol : float or None
+        Where compression does not pay, or does not fit into free memory: the tolerance that would.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import blockbasis as bb
+    >>> X = np.random.default_rng(0).normal(size=(1000, 2))
+    >>> plan = bb.plan(X, bb.Gaussian(3.0), memory=20_000, rng=0)
+    >>> plan.stored <= 20_000 and plan.fitting_tol is None
+    True
+    """
+
+    goal: Goal
+    method: Method
+    partition: Partition
+    ranks: IntArray
+    density: float
+    norm: float
+    kernel: Kernel
+    fingerprint: FloatArray
+    dtype: np.dtype[np.floating]
+    predicted_error: float
+    rates: costs.Rates
+    threads: int
+    fitting_tol: float | None = None
+
+    def __post_init__(self) -> None:
+        for array in (self.ranks, self.fingerprint):
+            array.setflags(write=False)
+
+    @property
+    def n_clusters(self) -> int:
+        return self.partition.n_clusters
+
+    @property
+    def n_features(self) -> int:
+        return len(self.fingerprint)
+
+    @property
+    def dense(self) -> int:
+        """Floats of the dense matrix, each pair of symmetric ones counted once."""
+        return costs.dense_floats(self.partition.n_points)
+
+    @property
+    def built(self) -> IntArray:
+        """Ranks that are built, so that the check can choose among them."""
+        return with_reserve(self.ranks, self.partition.sizes)
+
+    @property
+    def stored(self) -> int:
+        """Floats that a product will read."""
+        sizes, diagonal = self.partition.sizes, self.method.diagonal
+        return costs.stored_floats(sizes, self.ranks, diagonal=diagonal, density=self.density)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of everything that will be kept."""
+        landmarks = np.maximum(FAST.landmarks * self.built, FAST.least_landmarks)
+        sizes, itemsize = self.partition.sizes, self.dtype.itemsize
+        return costs.kept_bytes(sizes, self.ranks, landmarks, self.n_features, itemsize, self.stored)
+
+    @property
+    def working_bytes(self) -> int:
+        """Bytes that building it takes at its height, those that are kept included."""
+        threads = min(os.cpu_count() or 1, self.n_clusters)
+        return self.nbytes + costs.working_bytes(self.partition.sizes, self.built, self.density, FAST, threads)
+
+    @property
+    def entries(self) -> int:
+        """Kernel entries that will be evaluated."""
+        return self._work.entries
+
+    @property
+    def seconds(self) -> float:
+        """Time to build, from the work counted and the speed measured."""
+        return self.rates.seconds(self._work, self.threads)
+
+    @property
+    def _work(self) -> costs.Work:
+        return costs.building_work(self.partition.sizes, self.built, self.density, FAST)
+
+    @property
+    def remedy(self) -> str:
+        """What to ask for instead, where it does not pay or does not fit."""
+        if self.goal.memory is not None:
+            return "a smaller memory"
+        return f"tol={self.fitting_tol:.2g} or a larger bandwidth" if self.fitting_tol else "a larger tol or bandwidth"
+
+    def __repr__(self) -> str:
+        n = self.partition.n_points
+        asked = f"memory={self.goal.memory}" if self.goal.tol is None else f"tol={self.goal.tol:g}"
+        lines = [
+            f"Plan for {n} points, {asked}",
+            f"  clusters         {self.n_clusters}",
+            f"  ranks            {self.ranks.min()} to {self.ranks.max()}, {self.ranks.mean():.1f} on average",
+            f"  stored           {self.stored} floats, {self.stored / n:.1f} per point, {self.stored / n**2:.2%} of n²",
+            f"  bytes            {self.nbytes / 1e6:.1f} MB kept, {self.working_bytes / 1e6:.1f} MB while it is built",
+            f"  kernel entries   {self.entries}, {self.entries / n**2:.2%} of n²",
+            f"  predicted error  {self.predicted_error:.2g}",
+            f"  time             {self.seconds:.1f} s",
+        ]
+        if self.fitting_tol is not None:
+            lines.append(f"  too large        {self.remedy} would fit")
+        return "\n".join(lines)
+
+
+def with_reserve(ranks: IntArray, sizes: IntArray) -> IntArray:
+    """Ranks to build, so that a check can choose among them; a cluster is kept whole where most of it is needed."""
+    most = np.ceil(WHOLE_SHARE * sizes).astype(np.intp)
+    more = np.ceil(_RESERVE * ranks).astype(np.intp) + _RESERVE_MORE
+    return np.asarray(np.where(ranks >= most, sizes, np.minimum(more, most)), dtype=np.intp)
+
+
+def fingerprint(X: FloatArray) -> FloatArray:
+    """Sums of the columns, each point weighed by its place: other points, or another order, have others."""
+    return np.asarray(np.linspace(1, 2, X.shape[0]) @ X)
+
+
+def make_plan(job: Job, clusters: Partitioner, rng: np.random.Generator) -> Plan:
+    """Number of clusters and ranks for a goal, from surveys."""
+    of_search, of_partition = rng.spawn(2)
+    surveys = search_clusters(job, clusters, of_search)
+    best = surveys[0]
+    partition = best.partition
+    if partition.n_points < job.n_points or clusters.by_method:
+        partition = clusters(best.n_asked, of_partition, effort=QUICK)
+    _check_budget(job, partition)
+    ranks = expected_ranks(best, partition.sizes)
+    if job.goal.memory is not None:
+        ranks = _within_budget(job, partition, ranks)
+    sizes = partition.sizes
+    related = best.inner / max(0.5 * float(ranks.sum()) ** 2, 1.0)
+    plan = Plan(
+        job.goal,
+        job.method,
+        partition,
+        ranks,
+        1.0 if job.goal.memory is not None else float(np.clip(related, 0.0, 1.0)),
+        best.norm,
+        job.kernel,
+        fingerprint(job.X),
+        job.X.dtype,
+        float(np.sqrt(best.error / best.norm)) if best.norm > 0 else 0.0,
+        costs.measure_rates(job.matrix(partition)),
+        max(1, min(job.n_jobs, os.cpu_count() or 1, len(sizes))),
+    )
+    return _with_fitting_tol(job, surveys, plan)
+
+
+def _check_budget(job: Job, partition: Partition) -> None:
+    least = least_stored(job.n_points, partition.n_clusters, job.method.diagonal)
+    if job.goal.memory is not None and job.goal.memory < least:
+        raise ValueError(
+            f"The 'memory' parameter must be at least {least} floats for {partition.n_clusters} clusters. Got "
+            f"{job.goal.memory} instead: take more memory, or fewer clusters."
+        )
+
+
+def _within_budget(job: Job, partition: Partition, ranks: IntArray) -> IntArray:
+    """Expected ranks, lowered together until they fit."""
+    assert job.goal.memory is not None
+    diagonal, sizes = job.method.diagonal, partition.sizes
+    while costs.stored_floats(sizes, ranks, diagonal=diagonal) > job.goal.memory and (ranks > 1).any():
+        ranks = np.maximum(np.floor(0.98 * ranks), 1).astype(np.intp)
+    return ranks
+
+
+def _with_fitting_tol(job: Job, surveys: list[Survey], plan: Plan) -> Plan:
+    """The plan, with the tolerance that would pay where its own does not."""
+    free = available_memory()
+    fits = free is None or plan.working_bytes <= free
+    if job.goal.memory is not None or (fits and costs.pays(plan.stored, job.n_points)):
+        return plan
+    budget = _WORTHWHILE * plan.dense
+    if free is not None and not fits:
+        budget = min(budget, plan.stored * free / plan.working_bytes / 2)
+    errors = []
+    for each in surveys:
+        if least_stored(job.n_points, each.partition.n_clusters, job.method.diagonal) <= budget:
+            allocation = each.allocation
+            errors.append(allocation.error(allocation.affordable(budget)) / each.norm)
+    return replace(plan, fitting_tol=float(np.sqrt(min(errors))) if errors else None)

@@ -1,0 +1,222 @@
+"""A look at some clusters of one number of clusters: what they say of the whole factorization.
+
+A survey samples rows and columns of a few clusters, at a cost free of n. The other clusters are taken to be like those
+nearest in size. Of many points a random part stands for all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from blockbasis._parallel import map_threads
+from blockbasis._typing import FloatArray, IntArray
+from blockbasis.construction.cluster_basis import (
+    directions_and_diagonal,
+    evaluate_block,
+    residual_profile,
+    resolved,
+    sample_block,
+)
+from blockbasis.construction.method import SURVEY
+from blockbasis.construction.sampling import cluster_energies, energy_sampling
+from blockbasis.matrix import KernelMatrix
+from blockbasis.partition import ROUGH, Partition, Partitioner
+from blockbasis.planning.allocation import Allocation
+from blockbasis.planning.goal import Job
+
+#: Clusters that are looked at, and points of which some stand for all: at least, and for each cluster.
+_CLUSTERS = 6
+_POINTS = 20_000
+_POINTS_PER_CLUSTER = 60
+#: Rounds in which the diagonal part is taken out of a sampled block.
+_DIAGONAL_ROUNDS = 1
+#: Above this share of its points a cluster is kept whole.
+WHOLE_SHARE = 0.75
+#: Share of the squared error allowed that blocks of C may be dropped for.
+DROPPED_SHARE = 0.05
+
+
+@dataclass(frozen=True)
+class ClusterSurvey:
+    """One cluster of a survey.
+
+    Parameters
+    ----------
+    size : float
+        Points of the cluster.
+    residuals : ndarray
+        Squared error that the cluster leaves at ranks 0, 1, ...
+    norm : float
+        Squared norm of its row-submatrix without the diagonal.
+    energies : ndarray of shape (n_clusters,)
+        Squared norm of its blocks with all clusters.
+    """
+
+    size: float
+    residuals: FloatArray
+    norm: float
+    energies: FloatArray
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What some clusters say of a number of clusters.
+
+    Parameters
+    ----------
+    n_asked : int
+        Number of clusters asked for; the partition may have fewer.
+    partition : Partition
+        Of the points that stand for all.
+    allocation : Allocation
+    ranks : ndarray
+        Of the clusters that were looked at.
+    norm : float
+        Squared norm of K.
+    stored : float
+        Floats that the goal needs, or the budget.
+    error : float
+        Squared error at these ranks.
+    inner : float
+        Floats of C among those stored.
+    complete : bool
+        False where the ranks that were looked at are not enough.
+    """
+
+    n_asked: int
+    partition: Partition
+    allocation: Allocation
+    ranks: IntArray
+    norm: float
+    stored: float
+    error: float
+    inner: float
+    complete: bool
+
+    @property
+    def sizes(self) -> FloatArray:
+        return self.allocation.sizes
+
+    @property
+    def mean_rank(self) -> float:
+        """Mean rank over the points."""
+        weights = self.allocation.weights * self.sizes
+        return float(weights @ self.ranks / weights.sum())
+
+    def ranks_of(self, sizes: IntArray) -> FloatArray:
+        """Ranks of clusters of the given sizes, by the clusters nearest in size."""
+        order = np.argsort(self.sizes, kind="stable")
+        return np.interp(sizes, self.sizes[order], self.ranks[order].astype(np.float64))
+
+
+def survey(
+    job: Job, clusters: Partitioner, k: int, rank: int, rng: np.random.Generator, limit: float = np.inf
+) -> Survey:
+    """A survey of ``k`` clusters, up to ``rank`` at first and higher where the goal asks for more.
+
+    It ends, not complete, where the ranks looked at take more than ``limit`` floats.
+    """
+    n = job.n_points
+    count = min(n, max(_POINTS, _POINTS_PER_CLUSTER * k))
+    chosen = None if count == n or not clusters.by_method else np.sort(rng.choice(n, count, replace=False))
+    partition = clusters(k, rng, chosen, ROUGH)
+    matrix = job.matrix(partition, chosen)
+    scale = 1.0 if chosen is None else n / count
+    picked, weights = _pick_clusters(partition, rng)
+    sizes = partition.sizes[picked]
+    most = np.ceil(WHOLE_SHARE * sizes).astype(np.intp)
+    highest = np.minimum(rank, most)
+    streams = rng.spawn(len(picked))
+    found: list[ClusterSurvey] = [None] * len(picked)  # type: ignore[list-item]
+    todo = np.arange(len(picked))
+    while True:
+        tasks = [(job, matrix, partition, int(picked[a]), int(highest[a]), scale, streams[a]) for a in todo]
+        for a, each in zip(todo, map_threads(_survey_cluster, tasks, job.n_jobs, f"look at {k} clusters"), strict=True):
+            found[a] = each
+        result = _summary(job, k, partition, found, weights)
+        todo = np.flatnonzero((result.ranks >= highest) & (highest < most))
+        if not len(todo) or (not result.complete and result.stored > limit):
+            return result
+        highest[todo] = np.minimum(2 * highest[todo], most[todo])
+
+
+def _pick_clusters(partition: Partition, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
+    """Clusters to look at, drawn by size, and the number of clusters that each stands for."""
+    n, k, sizes = partition.n_points, partition.n_clusters, partition.sizes
+    if k <= _CLUSTERS + 2:
+        return np.arange(k), np.ones(k)
+    steps = (np.arange(_CLUSTERS) + rng.random()) * n / _CLUSTERS
+    order = rng.permutation(k)
+    picked = np.unique(order[np.searchsorted(np.cumsum(sizes[order]), steps, side="right")])
+    return picked, n / len(picked) / sizes[picked]  # each stands for the same number of points
+
+
+def _survey_cluster(
+    job: Job, matrix: KernelMatrix, partition: Partition, i: int, rank: int, scale: float, rng: np.random.Generator
+) -> ClusterSurvey:
+    """Residuals of one cluster: directions from some columns, their energies from others.
+
+    Of the columns that directions were fitted to, they leave too little.
+    """
+    cluster, size = partition.cluster(i), int(partition.sizes[i])
+    block = sample_block(matrix, partition, i, rank, SURVEY, rng)
+    found, part = directions_and_diagonal(
+        matrix, block, rank, rng, diagonal=job.method.diagonal, rounds=_DIAGONAL_ROUNDS
+    )
+    vectors = resolved(found, rank).vectors
+    if len(block.columns) < matrix.shape[1]:
+        fresh = energy_sampling(matrix, cluster, partition, len(block.columns) // 2, rng, block.rows)
+        block = evaluate_block(matrix, cluster, block.rows, fresh)
+    B = block.without(part)
+    residuals, norm = residual_profile(block, B, B.T @ vectors)
+    if not job.method.diagonal:
+        part = np.zeros_like(part)
+    energies = cluster_energies(matrix, cluster, partition, rng) * partition.sizes * size * scale**2
+    residuals = np.minimum.accumulate(residuals) * scale**2
+    if len(residuals) <= rank:  # all directions above rounding are there
+        residuals = np.concatenate((residuals, np.full(rank + 1 - len(residuals), residuals[-1])))
+    return ClusterSurvey(size * scale, residuals, norm * scale**2, energies)
+
+
+def _summary(job: Job, k: int, partition: Partition, found: list[ClusterSurvey], weights: FloatArray) -> Survey:
+    n = job.n_points
+    sizes = np.array([each.size for each in found])
+    norm = float(weights @ [each.norm for each in found]) + _diagonal_energy(job)
+    budget = 0.0
+    if job.goal.tol is not None and job.method.cutoff is None:
+        budget = DROPPED_SHARE * job.goal.tol**2 * norm
+    related = np.array([_n_related(each.energies, budget * each.size / n) for each in found], dtype=np.float64)
+    points = weights * sizes
+
+    def related_ranks(ranks: FloatArray) -> FloatArray:
+        return related * float(points @ ranks / points.sum())
+
+    carried = float(n) if job.method.diagonal else 0.0
+    allocation = Allocation(
+        [each.residuals for each in found], sizes, weights, related_ranks, carried, np.zeros(len(found))
+    )
+    if job.goal.memory is not None:
+        ranks = allocation.affordable(job.goal.memory)
+        complete = True
+    else:
+        # The spectral norm of the error, for a ridge, is at most that of what is left out.
+        allowed = job.goal.allowed(norm) * (1 - DROPPED_SHARE)
+        ranks = allocation.within(allowed)
+        complete = allocation.error(ranks) <= allowed
+    stored = allocation.stored(ranks)
+    inner = 0.5 * float((weights * ranks) @ related_ranks(ranks.astype(np.float64)))
+    error = allocation.error(ranks)
+    return Survey(k, partition, allocation, ranks, norm, stored, error, inner, complete)
+
+
+def _n_related(energies: FloatArray, budget: float) -> int:
+    """Clusters whose blocks are kept when the smallest are dropped within a budget of squared error."""
+    return max(1, len(energies) - int(np.searchsorted(np.cumsum(np.sort(energies)), budget, side="right")))
+
+
+def _diagonal_energy(job: Job) -> float:
+    some = job.X[: min(job.n_points, 64)]
+    values = KernelMatrix(job.kernel, some).diagonal(slice(0, len(some))).astype(np.float64)
+    return float(np.mean(values**2)) * job.n_points
