@@ -27,6 +27,7 @@ def fit_core(
     values: FloatArray,
     own_entries: FloatArray,
     diagonal: FloatArray,
+    largest: FloatArray,
     updates: int,
 ) -> tuple[FloatArray, FloatArray]:
     """Core C_ii and diagonal part of a cluster, fitted to each other on sampled rows.
@@ -45,6 +46,8 @@ def fit_core(
         k(x, x) of the sampled rows.
     diagonal : ndarray of shape (n_rows,)
         The diagonal part to start from.
+    largest : ndarray of shape (n_rows,)
+        The diagonal part never exceeds it.
     updates : int
 
     Returns
@@ -57,18 +60,18 @@ def fit_core(
     whole = interpolation @ symmetric(block) @ interpolation.T
     for _ in range(updates):
         core = semidefinite_part(symmetric(whole - (interpolation * diagonal[determining]) @ interpolation.T))
-        missing = np.clip(own_entries - diagonal_of(values, core), 0, own_entries)
+        missing = np.clip(own_entries - diagonal_of(values, core), 0, largest)
         if np.abs(missing - diagonal).max(initial=0.0) <= _CONVERGED * np.abs(own_entries).max(initial=0.0):
             break
-        diagonal = np.clip(diagonal + _OVER_RELAXATION * (missing - diagonal), 0, own_entries)
+        diagonal = np.clip(diagonal + _OVER_RELAXATION * (missing - diagonal), 0, largest)
     return core, missing
 
 
 def unshared_diagonal(own_entries: FloatArray, block: FloatArray, coincident: tuple[IntArray, IntArray]) -> FloatArray:
     """k(x, x) less the largest entry of x with another sampled point, never negative.
 
-    Two points alone with each other leave this on the diagonal and one direction. Where a point's row of the basis is
-    all its own, every diagonal part is a fixed point of the updates, so that the start matters.
+    Two points alone with each other leave this on the diagonal and one direction; more would make their block less the
+    diagonal part indefinite, whether they are in one cluster or in two.
     """
     others = np.abs(block)
     others[coincident] = 0

@@ -118,7 +118,8 @@ def coordinates_of(
     block = symmetric(matrix.block(rows, rows))
     if diagonal and basis.diagonal.any():
         own = matrix.diagonal(basis.cluster)[basis.rows - basis.cluster.start].astype(np.float64)
-        core, _ = fit_core(block, interpolation, chosen, basis.values, own, basis.diagonal, updates=_CORE_UPDATES)
+        most = np.minimum(2 * basis.diagonal, own)  # settled by the basis: a bound beyond which nothing was found
+        core, _ = fit_core(block, interpolation, chosen, basis.values, own, basis.diagonal, most, _CORE_UPDATES)
     else:
         core = symmetric(interpolation @ block @ interpolation.T)
     return Coordinates(rows, interpolation, core)

@@ -53,6 +53,10 @@ class SampleSizes:
         Clusters of no more points, or of less than twice the sampled rows, take all their rows.
     inner_rows : int
         Rows for each unit of rank that determine the inner matrix.
+    single : bool
+        Whether directions are found in float32: enough for errors down to about 1e-4.
+    negligible : float
+        Squared relative error that does not matter.
 
     Notes
     -----
@@ -69,11 +73,13 @@ class SampleSizes:
     landmarks: int
     least_landmarks: int
     inner_rows: int
+    single: bool
+    negligible: float = 0.0
 
 
 #: Where the ranks are given, accuracy is what time is spent on.
-ACCURATE = SampleSizes(24, 4096, 8192, 40, 800, 8, 64, 10)
+ACCURATE = SampleSizes(24, 4096, 8192, 40, 800, 8, 64, 10, False)
 #: Where a tolerance or a budget is given, the ranks follow from what was sampled.
-FAST = SampleSizes(12, 768, 1536, 20, 400, 5, 64, 7)
+FAST = SampleSizes(12, 768, 1536, 20, 400, 5, 64, 7, True)
 #: A survey only looks at singular values.
-SURVEY = SampleSizes(6, 256, 512, 12, 256, 0, 0, 0)
+SURVEY = SampleSizes(6, 256, 512, 12, 256, 0, 0, 0, False)

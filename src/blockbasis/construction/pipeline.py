@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,6 +101,8 @@ def factorize_with_ranks(
         draft = sketched_draft(matrix, partition, bases, method, ACCURATE, of_inner, n_jobs)
     else:
         draft = draft_of_vectors(matrix, partition, bases, method, of_inner, n_jobs)
+    if not method.paper:
+        draft = semidefinite_draft(matrix, draft)
     for_inner = matrix.entries - for_bases
     return assemble(matrix, partition, draft, Entries(for_bases - before, for_inner, before), n_jobs, method.diagonal)
 
@@ -212,9 +214,16 @@ def sketched_draft(
     inner = sampled_inner(matrix, coordinates, kept, n_jobs, earlier)
     inner, spent = drop_small_blocks(inner, budget, spent)
     cut = None if method.cutoff is None else cutoff_record(inner, spent, norm)
-    if cut is None or not cut.dropped:
-        inner = semidefinite_inner(inner, float(np.finfo(matrix.dtype).eps))
     return Draft(bases, coordinates, inner, cut)
+
+
+def semidefinite_draft(matrix: KernelMatrix, draft: Draft) -> Draft:
+    """The draft with C positive semi-definite, unless blocks were cut off at the caller's wish."""
+    # C of all blocks, with no diagonal part taken out, is semi-definite as it is.
+    doubtful = draft.inner.density < 1 or any(basis.diagonal.any() for basis in draft.bases)
+    if not doubtful or (draft.cut is not None and draft.cut.dropped):
+        return draft
+    return replace(draft, inner=semidefinite_inner(draft.inner, float(np.finfo(matrix.dtype).eps)))
 
 
 def draft_of_vectors(
@@ -258,8 +267,6 @@ def draft_of_vectors(
     rows = map_threads(row, [(i,) for i in range(k)], n_jobs, "inner matrix")
     inner, spent = drop_small_blocks(inner_of_blocks([len(own) for own in cores], rows), budget, spent)
     cut = None if method.cutoff is None else cutoff_record(inner, spent, float(norm))
-    if not method.paper and (cut is None or not cut.dropped):
-        inner = semidefinite_inner(inner, float(np.finfo(matrix.dtype).eps))
     return Draft(bases, [], inner, cut)
 
 

@@ -17,7 +17,7 @@ from blockbasis._typing import FloatArray, IntArray
 from blockbasis.construction.cluster_basis import ClusterBasis
 from blockbasis.construction.inner_matrix import exact_block, inner_of_blocks, related_pairs
 from blockbasis.construction.method import FAST, SampleSizes
-from blockbasis.construction.pipeline import Draft, assemble, make_bases, sketched_draft
+from blockbasis.construction.pipeline import Draft, assemble, make_bases, semidefinite_draft, sketched_draft
 from blockbasis.construction.semidefinite import semidefinite_inner
 from blockbasis.exceptions import AccuracyWarning
 from blockbasis.matrix import KernelMatrix
@@ -26,6 +26,7 @@ from blockbasis.operators.entries import Entries
 from blockbasis.partition import Partition
 from blockbasis.planning.allocation import Allocation
 from blockbasis.planning.check import HeldOutCheck, Measured
+from blockbasis.planning.goal import SINGLE_PRECISION, Goal
 from blockbasis.planning.plan import Plan
 from blockbasis.planning.survey import DROPPED_SHARE
 
@@ -35,6 +36,9 @@ _DEVIATIONS = 2.5
 _RAISE = 1.4
 _RAISE_MORE = 4
 _RAISES = 8
+#: Where a definite C adds error, ranks are chosen for less of it, by this factor beside what is needed.
+_LESS_ERROR = 0.95
+_DEFINITE_TRIALS = 3
 #: Ranks are lowered until the check shows between this part of the error allowed and all of it, by so many trials.
 _NEARLY_ALL = 0.95
 _TRIALS = 8
@@ -50,7 +54,7 @@ def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: in
     partition, method, goal = plan.partition, plan.method, plan.goal
     of_bases, of_pairs, of_inner, of_check = rng.spawn(4)
     planning = matrix.entries
-    sizes = _sample_sizes(partition, plan.built)
+    sizes = _sample_sizes(partition, plan.built, goal)
     bases = make_bases(matrix, partition, plan.built, method, sizes, of_bases, n_jobs)
     for_bases = matrix.entries - planning
     kept = None
@@ -63,23 +67,26 @@ def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: in
     check = HeldOutCheck(matrix, partition, _expected_errors(bases), of_check)
     if goal.tol is None:
         values = check.evaluate(matrix, draft, n_jobs)
-        ranks = _affordable(plan, draft, matrix)
+        draft = semidefinite_draft(matrix, draft.truncated(_affordable(plan, draft, matrix)))
+        values = [own[:, :rank] for own, rank in zip(values, draft.ranks, strict=True)]
     else:
-        draft, values, ranks = _meeting_tolerance(matrix, plan, draft, sizes, check, kept, (of_bases, of_inner), n_jobs)
+        draft, values = _meeting_tolerance(matrix, plan, draft, sizes, check, kept, (of_bases, of_inner), n_jobs)
     diagonal = method.diagonal
     if diagonal and goal.tol is not None:
-        diagonal = _diagonal_pays(check, draft, values, ranks)
-    measured = check.measure(draft, values, ranks, diagonal=diagonal)
-    draft = draft.truncated(ranks)
+        diagonal = _diagonal_pays(check, draft, values)
+    measured = check.measure(draft, values, draft.ranks, diagonal=diagonal)
     evaluated = Entries(for_bases, for_inner, matrix.entries - for_bases - for_inner)
     A = assemble(matrix, partition, draft, evaluated, n_jobs, diagonal, measured.relative())
     return _with_exact_inner(matrix, A) if method.inner == "exact" else A
 
 
-def _sample_sizes(partition: Partition, built: IntArray) -> SampleSizes:
+def _sample_sizes(partition: Partition, built: IntArray, goal: Goal) -> SampleSizes:
     """Sizes of the samples, with fewer determining rows where C would otherwise take most of the matrix."""
     most = _DETERMINING_SHARE * partition.n_points / max(int(built.sum()), 1)
-    return replace(FAST, inner_rows=int(np.clip(most, _LEAST_INNER_ROWS, FAST.inner_rows)))
+    inner_rows = int(np.clip(most, _LEAST_INNER_ROWS, FAST.inner_rows))
+    return replace(
+        FAST, inner_rows=inner_rows, single=goal.tol is None or goal.tol >= SINGLE_PRECISION, negligible=goal.negligible
+    )
 
 
 def _expected_errors(bases: list[ClusterBasis]) -> FloatArray:
@@ -128,26 +135,36 @@ def _meeting_tolerance(
     kept: NDArray[np.bool_] | None,
     streams: tuple[np.random.Generator, np.random.Generator],
     n_jobs: int,
-) -> tuple[Draft, list[FloatArray], IntArray]:
-    """A draft raised until it keeps the tolerance, its functions at the checked points, and the smallest ranks."""
+) -> tuple[Draft, list[FloatArray]]:
+    """A draft that keeps the tolerance with the smallest ranks, and its functions at the checked points."""
     partition, method = plan.partition, replace(plan.method, inner="sampled")
+    goal_share, tried = 1.0, 0
     for _ in range(_RAISES):
         values = check.evaluate(matrix, draft, n_jobs)
-        measured, share = _share_of_allowed(plan, check, draft, values, draft.ranks)
-        if share <= 1:
-            return draft, values, _smallest_ranks(plan, check, draft, values, share)
+        measured, share = _share_of_allowed(plan, check, draft, values)
+        if share <= goal_share:
+            ranks = _smallest_ranks(plan, check, draft, values, share, goal_share)
+            small = semidefinite_draft(matrix, draft.truncated(ranks))
+            kept_values = [own[:, :rank] for own, rank in zip(values, ranks, strict=True)]
+            share = _share_of_allowed(plan, check, small, kept_values)[1]
+            if share <= 1:
+                return small, kept_values
+            goal_share *= _LESS_ERROR / share  # a definite C costs some of it
+            tried += 1
+            if tried < _DEFINITE_TRIALS:
+                continue
         raised = _raised(measured, plan, draft.ranks)
-        if (raised == draft.ranks).all():
-            break
         same = raised == draft.ranks
-        todo = np.where(same, 0, raised)
-        bases = _raised_bases(matrix, plan, draft.bases, todo, sizes, streams[0], n_jobs)
-        draft = sketched_draft(matrix, partition, bases, method, sizes, streams[1], n_jobs, kept, known=(draft, same))
+        if same.all():
+            break
+        bases = _raised_bases(matrix, plan, draft.bases, np.where(same, 0, raised), sizes, streams[0], n_jobs)
+        draft = sketched_draft(matrix, partition, bases, method, sizes, streams[1], n_jobs, kept, (draft, same))
+    draft = semidefinite_draft(matrix, draft)
     values = check.evaluate(matrix, draft, n_jobs)
-    measured, share = _share_of_allowed(plan, check, draft, values, draft.ranks)
+    measured, share = _share_of_allowed(plan, check, draft, values)
     if share > 1:
         _warn_of(measured, plan)
-    return draft, values, draft.ranks
+    return draft, values
 
 
 def _raised_bases(
@@ -170,10 +187,11 @@ def _raised_bases(
 
 
 def _share_of_allowed(
-    plan: Plan, check: HeldOutCheck, draft: Draft, values: list[FloatArray], ranks: IntArray
+    plan: Plan, check: HeldOutCheck, draft: Draft, values: list[FloatArray], ranks: IntArray | None = None
 ) -> tuple[Measured, float]:
-    """What the check shows at the given ranks, and the upper end of the error over the one allowed."""
+    """What the check shows at the given ranks (None is all), and the upper end of the error over the one allowed."""
     spectral = plan.goal.ridge > 0
+    ranks = draft.ranks if ranks is None else ranks
     measured = check.measure(draft, values, ranks, diagonal=plan.method.diagonal, spectral=spectral)
     upper = measured.upper(_DEVIATIONS)
     allowed = plan.goal.allowed(measured.norm, upper, measured.spectral)
@@ -181,7 +199,7 @@ def _share_of_allowed(
 
 
 def _raised(measured: Measured, plan: Plan, ranks: IntArray) -> IntArray:
-    """Higher ranks for clusters with more than half of their share of the allowed error; for all, if those are whole."""
+    """Higher ranks for clusters with more than half of their share of the allowed error; for all if those are whole."""
     sizes = plan.partition.sizes
     fair = plan.goal.allowed(measured.norm) * sizes / plan.partition.n_points
     growing = ranks < sizes
@@ -192,7 +210,9 @@ def _raised(measured: Measured, plan: Plan, ranks: IntArray) -> IntArray:
     return np.where(over, higher, ranks).astype(np.intp)
 
 
-def _smallest_ranks(plan: Plan, check: HeldOutCheck, draft: Draft, values: list[FloatArray], share: float) -> IntArray:
+def _smallest_ranks(
+    plan: Plan, check: HeldOutCheck, draft: Draft, values: list[FloatArray], share: float, goal_share: float
+) -> IntArray:
     """The ranks of least memory that keep the tolerance.
 
     The predicted error of the ranks is nearly proportional to the measured one: each trial corrects the prediction by
@@ -202,17 +222,17 @@ def _smallest_ranks(plan: Plan, check: HeldOutCheck, draft: Draft, values: list[
     best = draft.ranks
     low = max(allocation.error(best), np.finfo(np.float64).tiny)
     high = np.inf
-    target = low * 0.98 / share if share > 0 else np.inf
+    target = low * 0.98 * goal_share / share if share > 0 else np.inf
     for _ in range(_TRIALS):
         ranks = np.minimum(allocation.within(target), draft.ranks)
         _, share = _share_of_allowed(plan, check, draft, values, ranks)
-        if share <= 1:
+        if share <= goal_share:
             best, low = ranks, target
-            if share > _NEARLY_ALL or (ranks == 1).all():
+            if share > _NEARLY_ALL * goal_share or (ranks == 1).all():
                 break
         else:
             high = target
-        target = target * 0.98 / max(share, 1e-3)
+        target = target * 0.98 * goal_share / max(share, 1e-3)
         if not low < target < high:
             if high <= 1.01 * low:
                 break
@@ -220,10 +240,10 @@ def _smallest_ranks(plan: Plan, check: HeldOutCheck, draft: Draft, values: list[
     return best
 
 
-def _diagonal_pays(check: HeldOutCheck, draft: Draft, values: list[FloatArray], ranks: IntArray) -> bool:
+def _diagonal_pays(check: HeldOutCheck, draft: Draft, values: list[FloatArray]) -> bool:
     """Whether the error without a diagonal part is larger by more than its floats are worth."""
-    carried = check.measure(draft, values, ranks, diagonal=True)
-    without = check.measure(draft, values, ranks, diagonal=False)
+    carried = check.measure(draft, values, draft.ranks, diagonal=True)
+    without = check.measure(draft, values, draft.ranks, diagonal=False)
     return without.error > (1 + _DIAGONAL_PAYS) * carried.error
 
 

@@ -1,7 +1,7 @@
 """A draft checked against kernel entries that it was not made from, at a cost free of n.
 
-Points drawn from every cluster, more of them where error is expected, meet each other in a square of exact entries. With
-the number of pairs that each pair stands for, the square estimates the squared error and norm of the whole matrix
+Points drawn from every cluster, more of them where error is expected, meet each other in a square of exact entries.
+With the number of pairs that each pair stands for, the square estimates the squared error and norm of the whole matrix
 without bias. Bases are nested, so that the same square tells the error of all smaller ranks.
 """
 
@@ -19,6 +19,7 @@ from blockbasis.construction.diagonal import limit_rows
 from blockbasis.construction.pipeline import Draft
 from blockbasis.matrix import KernelMatrix
 from blockbasis.operators.error_estimate import ErrorEstimate
+from blockbasis.operators.inner import InnerMatrix
 from blockbasis.partition import Partition
 
 #: Points that are checked; all of them where they are few.
@@ -140,13 +141,12 @@ class HeldOutCheck:
             if draft.bases[i].vectors is None:
                 limit_rows(kept, inner.block(i, i)[: ranks[i], : ranks[i]], self.own_entries[block])
             limited.append(kept)
-        for i, kept in enumerate(inner.kept):
-            rows = self.blocks[i]
-            for j in kept.tolist():
-                part = limited[i] @ inner.block(i, j)[: ranks[i], : ranks[j]] @ limited[j].T
-                error[rows, self.blocks[j]] -= part
-                if j != i:
-                    error[self.blocks[j], rows] -= part.T
+        coordinates = _leading_panels(inner, ranks, limited)
+        ends = np.concatenate(([0], np.cumsum(ranks)))
+        for j, own in enumerate(limited):  # blocks on and above the diagonal, then their mirror images
+            above, columns = slice(0, self.blocks[j].stop), self.blocks[j]
+            error[above, columns] -= coordinates[above, ends[j] : ends[j + 1]] @ own.T
+            error[columns, : columns.start] = error[: columns.start, columns].T
         return error
 
     def _spectral_norm(self, error: FloatArray) -> float:
@@ -159,6 +159,23 @@ class HeldOutCheck:
         start = np.sqrt(self.row_weights)
         (largest,) = eigsh(scaled, 1, which="LM", tol=_SPECTRAL_PRECISION, v0=start, return_eigenvectors=False)
         return float(largest) ** 2 * (1.0 if self.every else _SPECTRAL_MARGIN)
+
+
+def _leading_panels(inner: InnerMatrix, ranks: IntArray, values: list[FloatArray]) -> FloatArray:
+    """Y C in the leading coordinates, its blocks on and above the diagonal."""
+    starts = inner.row_offsets[:-1]
+    kept = np.zeros(inner.shape[0], dtype=bool)
+    for start, rank in zip(starts, ranks, strict=True):
+        kept[start : start + rank] = True
+    position = np.cumsum(kept) - 1
+    result = np.zeros((sum(len(own) for own in values), int(ranks.sum())))
+    top = 0
+    for i, own in enumerate(values):
+        columns = np.arange(inner.shape[1])[inner.columns_of(i)]
+        leading = kept[columns]
+        result[top : top + len(own), position[columns[leading]]] = own @ inner.panels[i][: ranks[i], leading]
+        top += len(own)
+    return result
 
 
 def _draw(partition: Partition, expected: FloatArray, rng: np.random.Generator) -> list[IntArray]:

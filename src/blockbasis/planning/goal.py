@@ -16,6 +16,8 @@ from blockbasis.partition import Partition
 #: Matrices of so few points are evaluated once, half of their entries by symmetry, and kept while they are compressed:
 #: samples of them would soon have more entries.
 _FEW_POINTS = 4096
+#: Tolerances from this on need no directions that float32 cannot tell apart.
+SINGLE_PRECISION = 3e-4
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,11 @@ class Goal:
     memory: int | None
     everything: bool = False
     ridge: float = 0.0
+
+    @property
+    def negligible(self) -> float:
+        """Squared relative error that does not matter."""
+        return 0.0 if self.tol is None else self.tol**2
 
     def allowed(self, norm: float, error: float = 0.0, spectral: float = math.inf) -> float:
         """Squared error allowed, for the squared norm of K, the squared error and its squared spectral norm.
@@ -85,7 +92,6 @@ class Job:
         if chosen is None and self.n_points <= _FEW_POINTS:
             if "K" not in self._dense:
                 self._dense["K"] = KernelMatrix(self.kernel, self.X, counter=self.counter).symmetric_dense()
-            return CachedKernelMatrix(
-                self.kernel, points[partition.order], self._dense["K"], partition.order, self.counter
-            )
+            order = partition.order
+            return CachedKernelMatrix(self.kernel, points[order], self._dense["K"], order, self.counter)
         return KernelMatrix(self.kernel, points[partition.order], counter=self.counter)

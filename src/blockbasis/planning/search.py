@@ -13,7 +13,7 @@ from blockbasis.planning.survey import Survey, survey
 
 #: The search starts at sqrt(n) over this number of clusters.
 _START = 8.0
-#: The rank that the first survey looks for, and the one above which it asks first whether many small clusters do better.
+#: The rank that the first survey looks for, and the one above which many small clusters are looked at, too.
 _FIRST_RANK = 20
 _HIGH_RANK = 64
 #: Points of the smallest clusters, on average, and clusters at the most, in units of sqrt(n).
@@ -24,6 +24,8 @@ _SMALL = 64
 #: More clusters are looked at where C has less than this share of the floats of U, fewer where it has more.
 _LITTLE_INNER = 0.12
 _MUCH_INNER = 0.3
+#: Another number of clusters is taken where it costs less than this part: the minimum is flat.
+_IMPROVEMENT = 0.95
 #: Ranks follow the size of the clusters by about this power; a survey looks a little higher than expected.
 _RANK_POWER = 0.6
 _MARGIN = 1.15
@@ -59,8 +61,6 @@ def search_clusters(job: Job, clusters: Partitioner, rng: np.random.Generator) -
     if not first.complete or first.mean_rank > _HIGH_RANK:
         many = min(max(start, min(n // _SMALL, round(2 * math.sqrt(n)))), most)
         look(many)
-        if not first.complete and seen[many].complete:
-            look(start, limit=seen[many].stored)
         best = min((start, many), key=lambda k: _cost(job, seen[k]))
     while (better := _better_neighbour(job, look, seen[best], most)) != best:
         best = better
@@ -79,7 +79,7 @@ def _better_neighbour(job: Job, look: Callable[..., Survey], here: Survey, most:
         tried.append(max(k // 2, 1))
     costs = {other: _cost(job, look(other, limit=1.1 * here.stored)) for other in tried if other != k}
     best = min(costs, key=lambda other: costs[other], default=k)
-    return best if best != k and costs[best] < _cost(job, here) else k
+    return best if best != k and costs[best] < _IMPROVEMENT * _cost(job, here) else k
 
 
 def _cost(job: Job, found: Survey) -> float:

@@ -6,13 +6,15 @@ nearest in size. Of many points a random part stands for all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from blockbasis._parallel import map_threads
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.construction.cluster_basis import (
+    Directions,
+    SampledBlock,
     directions_and_diagonal,
     evaluate_block,
     residual_profile,
@@ -20,22 +22,28 @@ from blockbasis.construction.cluster_basis import (
     sample_block,
 )
 from blockbasis.construction.method import SURVEY
-from blockbasis.construction.sampling import cluster_energies, energy_sampling
+from blockbasis.construction.sampling import ColumnSample, cluster_energies, energy_sampling
 from blockbasis.matrix import KernelMatrix
 from blockbasis.partition import ROUGH, Partition, Partitioner
 from blockbasis.planning.allocation import Allocation
 from blockbasis.planning.goal import Job
 
-#: Clusters that are looked at, and points of which some stand for all: at least, and for each cluster.
+#: Clusters that are looked at: as many as hold so many points, within these limits.
+_LOOKED_AT = 4_000
 _CLUSTERS = 6
+_MOST_CLUSTERS = 48
+#: Points of which some stand for all: at least, and for each cluster.
 _POINTS = 20_000
 _POINTS_PER_CLUSTER = 60
 #: Rounds in which the diagonal part is taken out of a sampled block.
 _DIAGONAL_ROUNDS = 1
+#: Held-out rows for each unit of rank that residuals are measured on, where not all rows are sampled.
+_HELD_OUT_ROWS = 3
 #: Above this share of its points a cluster is kept whole.
 WHOLE_SHARE = 0.75
-#: Share of the squared error allowed that blocks of C may be dropped for.
-DROPPED_SHARE = 0.05
+#: Share of the squared error allowed that blocks of C may be dropped for. A larger one drops few more blocks, and costs
+#: more in the eigenvalues of C that become negative.
+DROPPED_SHARE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -145,9 +153,10 @@ def survey(
 def _pick_clusters(partition: Partition, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
     """Clusters to look at, drawn by size, and the number of clusters that each stands for."""
     n, k, sizes = partition.n_points, partition.n_clusters, partition.sizes
-    if k <= _CLUSTERS + 2:
+    count = int(np.clip(_LOOKED_AT * k // n, _CLUSTERS, _MOST_CLUSTERS))
+    if k <= count + 2:
         return np.arange(k), np.ones(k)
-    steps = (np.arange(_CLUSTERS) + rng.random()) * n / _CLUSTERS
+    steps = (np.arange(count) + rng.random()) * n / count
     order = rng.permutation(k)
     picked = np.unique(order[np.searchsorted(np.cumsum(sizes[order]), steps, side="right")])
     return picked, n / len(picked) / sizes[picked]  # each stands for the same number of points
@@ -162,22 +171,65 @@ def _survey_cluster(
     """
     cluster, size = partition.cluster(i), int(partition.sizes[i])
     block = sample_block(matrix, partition, i, rank, SURVEY, rng)
-    found, part = directions_and_diagonal(
-        matrix, block, rank, rng, diagonal=job.method.diagonal, rounds=_DIAGONAL_ROUNDS
+    found, part, B = directions_and_diagonal(
+        matrix,
+        block,
+        rank,
+        rng,
+        diagonal=job.method.diagonal,
+        rounds=_DIAGONAL_ROUNDS,
+        sizes=replace(SURVEY, negligible=job.goal.negligible),
     )
-    vectors = resolved(found, rank).vectors
+    found = resolved(found, rank)
+    columns: ColumnSample | None = None
     if len(block.columns) < matrix.shape[1]:
-        fresh = energy_sampling(matrix, cluster, partition, len(block.columns) // 2, rng, block.rows)
-        block = evaluate_block(matrix, cluster, block.rows, fresh)
-    B = block.without(part)
-    residuals, norm = residual_profile(block, B, B.T @ vectors)
-    if not job.method.diagonal:
-        part = np.zeros_like(part)
+        columns = energy_sampling(matrix, cluster, partition, len(block.columns) // 2, rng, block.rows)
+        B = evaluate_block(matrix, cluster, block.rows, columns).without(part)
+    right = B.T @ found.vectors
+    held_out = np.setdiff1d(np.arange(cluster.start, cluster.stop), block.rows, assume_unique=True)
+    if columns is None:
+        residuals, norm = residual_profile(block, B, right)
+    elif len(held_out) < _HELD_OUT_ROWS * rank:
+        residuals, norm = residual_profile(replace(block, columns=columns.columns), B, right)
+    else:
+        rows = np.sort(rng.choice(held_out, _HELD_OUT_ROWS * rank, replace=False))
+        residuals, norm = _held_out_residuals(matrix, block, found, rows, columns, right)
     energies = cluster_energies(matrix, cluster, partition, rng) * partition.sizes * size * scale**2
-    residuals = np.minimum.accumulate(residuals) * scale**2
+    residuals = np.minimum.accumulate(np.maximum(residuals, 0)) * scale**2
     if len(residuals) <= rank:  # all directions above rounding are there
         residuals = np.concatenate((residuals, np.full(rank + 1 - len(residuals), residuals[-1])))
     return ClusterSurvey(size * scale, residuals, norm * scale**2, energies)
+
+
+def _held_out_residuals(
+    matrix: KernelMatrix,
+    block: SampledBlock,
+    found: Directions,
+    rows: IntArray,
+    columns: ColumnSample,
+    right: FloatArray,
+) -> tuple[FloatArray, float]:
+    """Residuals and norm on rows that the directions were not fitted to.
+
+    A direction v of a block B with singular value s continues to other rows as K(x, J) Bᵀ v / s². Its coordinates of
+    fresh columns are those that the fitted rows give, ``right``.
+    """
+    continued = matrix.block(rows, block.columns).astype(np.float64, copy=False) * block.scales
+    scale = np.sqrt(len(block.rows) / len(rows))  # both blocks estimate the whole row-submatrix
+    values = continued @ (found.right * (scale / np.maximum(found.energies, np.finfo(np.float64).tiny)))
+    fresh = evaluate_block(matrix, block.cluster, rows, columns)
+    B, own = fresh.without(np.zeros(len(rows))), fresh.own_columns
+    left = 2 * _profile(B, values, right) - _profile(B[:, own], values, right[own])
+    return left, float(np.einsum("ij,ij->", B, B))
+
+
+def _profile(B: FloatArray, values: FloatArray, right: FloatArray) -> FloatArray:
+    """Squared norm of B less its first 0, 1, ... directions, each values times its column of ``right``."""
+    crossed = np.einsum("ij,ij->j", B.T @ values, right)
+    products = (values.T @ values) * (right.T @ right)
+    squares = 2 * np.tril(products, -1).sum(axis=1) + np.diagonal(products)
+    norm = float(np.einsum("ij,ij->", B, B))
+    return norm - np.concatenate(([0.0], np.cumsum(2 * crossed - squares)))
 
 
 def _summary(job: Job, k: int, partition: Partition, found: list[ClusterSurvey], weights: FloatArray) -> Survey:
@@ -188,10 +240,9 @@ def _summary(job: Job, k: int, partition: Partition, found: list[ClusterSurvey],
     if job.goal.tol is not None and job.method.cutoff is None:
         budget = DROPPED_SHARE * job.goal.tol**2 * norm
     related = np.array([_n_related(each.energies, budget * each.size / n) for each in found], dtype=np.float64)
-    points = weights * sizes
 
     def related_ranks(ranks: FloatArray) -> FloatArray:
-        return related * float(points @ ranks / points.sum())
+        return related * float(weights @ ranks / weights.sum())
 
     carried = float(n) if job.method.diagonal else 0.0
     allocation = Allocation(
