@@ -28,7 +28,6 @@ def _linear(X, Y):
 SYMMETRIC = {
     "default": lambda: _factored(),
     "paper": lambda: _factored(algorithm="paper"),
-    "skeleton basis": lambda: _factored(basis="skeleton"),
     "float32": lambda: _factored(dtype=np.float32),
     "no D": lambda: _factored(diagonal=False),
     "exact inner": lambda: _factored(inner="exact"),

@@ -26,7 +26,6 @@ bandwidths = st.floats(-3, 3).map(lambda exponent: 10**exponent)
 DEFINITE = [
     {},
     {"diagonal": False},
-    {"basis": "skeleton"},
     {"inner": "exact"},
     {"sampling": "randomized"},
     {"sampling": "pooled"},
@@ -148,7 +147,7 @@ def test_permuted_points_give_the_permuted_matrix_at_low_rank(make, h, rank, dia
 # --- scaling, moving, turning ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", [{}, {"algorithm": "paper"}, {"basis": "skeleton"}, {"partition": "kcenters"}])
+@pytest.mark.parametrize("method", [{}, {"algorithm": "paper"}, {"partition": "kcenters"}])
 @given(X=clouds(), make=makers, h=bandwidths, exponent=st.integers(-20, 20), seed=seeds)
 @settings(max_examples=15)
 def test_scaling_points_and_bandwidth_by_a_power_of_two_changes_no_bit(method, X, make, h, exponent, seed):

@@ -9,7 +9,7 @@ from blockbasis.estimators.base import candidate_bandwidths, make_kernel, median
 def test_the_inner_matrix_is_semidefinite_as_it_comes(regression):
     X, _, _ = regression
     for h in (0.1, 1.0, 10.0):
-        A = bb.factorize(X, bb.Gaussian(h), n_clusters=6, rank=20, basis="skeleton", diagonal=False, rng=0)
+        A = bb.factorize(X, bb.Gaussian(h), n_clusters=6, rank=20, diagonal=False, rng=0)
         values = np.linalg.eigvalsh(A.inner.todense())
         assert values[0] > -1e-12 * values[-1]
 

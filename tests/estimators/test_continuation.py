@@ -13,7 +13,7 @@ RIDGE = 0.1
 
 
 def compressed(X, kernel, seed, **parameters):
-    return bb.factorize(X, kernel, basis="skeleton", diagonal=False, rng=seed, **parameters)
+    return bb.factorize(X, kernel, diagonal=False, rng=seed, **parameters)
 
 
 def continuation_of(A, X, coefficients, seed, n_jobs=1):

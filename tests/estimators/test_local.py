@@ -10,7 +10,7 @@ from blockbasis.estimators.continuation import surroundings
 from blockbasis.estimators.local import best_shares, regressed_locally
 
 SEEDS = range(5)
-SETTINGS = {"basis": "skeleton", "diagonal": False}
+SETTINGS = {"diagonal": False}
 
 
 def prepared(X, kernel, **parameters):

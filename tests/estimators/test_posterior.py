@@ -12,7 +12,7 @@ def test_no_point_explains_more_than_its_own_variance(regression):
     X, y, X_new = regression
     far = 1.5 * X_new
     for seed in range(3):
-        A = bb.factorize(X, bb.Gaussian(2.0), n_clusters=30, rank=10, basis="svd", diagonal=False, rng=seed)
+        A = bb.factorize(X, bb.Gaussian(2.0), n_clusters=30, rank=10, diagonal=False, rng=seed)
         parts, offsets = A.partition.regroup(far), A.basis.offsets
         rows = np.zeros((len(far), A.inner.shape[0]))
         for i in np.flatnonzero(parts.sizes):

@@ -64,15 +64,12 @@ def test_state_without_the_module_of_the_arrays(operators):
 
 
 def test_former_paths_hold_the_same_names():
-    from blockbasis import basis, exact, extension, inner, operator, operators, storage
+    from blockbasis import exact, operator, operators, storage
 
     for module, names in {
         operator: ["BlockBasis", "CrossBlockBasis", "Entries", "Product"],
         exact: ["ExactKernel", "ExactCrossKernel"],
         storage: ["save", "load", "StorageError"],
-        inner: ["InnerMatrix", "Cutoff"],
-        extension: ["Extension"],
-        basis: ["BlockDiagonal"],
         bb: ["BlockBasis", "CrossBlockBasis", "ErrorEstimate", "save", "load", "StorageError"],
     }.items():
         for name in names:

@@ -83,7 +83,6 @@ def assert_same(A, B):
         {"diagonal": False},
         {"cutoff": 0.2},
         {"algorithm": "paper"},
-        {"basis": "skeleton"},
         {"n_clusters": 1},
         {"rank": 100},
         {"n_clusters": 60, "rank": 1},

@@ -28,7 +28,6 @@ FACTORIZATIONS = {
     "one cluster": lambda: _factored(n_clusters=1, diagonal=False),
     "unequal ranks": lambda: _factored(rank=[1, 20, 5, 400]),
     "whole": lambda: _factored(n=60, h=0.05, n_clusters=3, rank=60, diagonal=False),
-    "skeleton": lambda: _factored(basis="skeleton"),
     "singletons": lambda: _factored(n=20, n_clusters=20, rank=1, diagonal=False),
     "n=1": lambda: _factored(n=1, n_clusters=1, rank=1, diagonal=False),
 }

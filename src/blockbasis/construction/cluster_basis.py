@@ -42,9 +42,8 @@ _LEVERAGE_SHARE = 0.8
 _DISTANCE_SHARE = 0.5
 #: Added to the Gram matrix of the landmarks' columns, as a share of its trace: smaller directions are rounding.
 _RIDGE = 1e-13
-#: Columns of a cluster whose points have less in common with all others than with themselves: pairs of near points are
-#: few, and fewer columns would miss them.
-_LONELY_COLUMNS = 4096
+#: No diagonal part is wanted where the directions leave no more than this share of the diagonal's energy.
+_NEARLY_NOTHING = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-8}
 
 
 @dataclass(frozen=True)
@@ -58,8 +57,6 @@ class ClusterBasis:
     landmarks : ndarray of shape (m,)
         Indices of points.
     coefficients : ndarray of shape (m, r)
-    landmark_diagonal : ndarray of shape (m,)
-        Diagonal part of each landmark, which its entry with itself is less by.
     rows : ndarray of shape (n_rows,)
         Indices of the sampled rows.
     values : ndarray of shape (n_rows, r)
@@ -77,7 +74,6 @@ class ClusterBasis:
     cluster: slice
     landmarks: IntArray
     coefficients: FloatArray
-    landmark_diagonal: FloatArray
     rows: IntArray
     values: FloatArray
     diagonal: FloatArray
@@ -100,10 +96,7 @@ class ClusterBasis:
 
     def evaluate(self, matrix: KernelMatrix, points: Index) -> FloatArray:
         """Y at points of the matrix, in float64."""
-        block = matrix.block(points, self.landmarks).astype(np.float64, copy=False)
-        at = coincidences(points, self.landmarks)
-        block[at] -= self.landmark_diagonal[at[1]]
-        return np.asarray(block @ self.coefficients)
+        return np.asarray(matrix.block(points, self.landmarks).astype(np.float64, copy=False) @ self.coefficients)
 
     def truncated(self, rank: int) -> ClusterBasis:
         """The leading ``rank`` functions."""
@@ -136,6 +129,8 @@ class SampledBlock:
         Entries without the factors, float64.
     own_entries : ndarray of shape (n_rows,)
         k(x, x) of the rows.
+    precision : dtype
+        Of the kernel entries.
     """
 
     cluster: slice
@@ -144,6 +139,7 @@ class SampledBlock:
     scales: FloatArray
     kernel_block: FloatArray
     own_entries: FloatArray
+    precision: np.dtype[np.floating]
 
     @property
     def coincident(self) -> tuple[IntArray, IntArray]:
@@ -172,8 +168,8 @@ def sample_block(
     n_columns = max(sizes.columns * rank, sizes.least_columns)
     columns = energy_sampling(matrix, cluster, partition, n_columns, rng, rows)
     block = evaluate_block(matrix, cluster, rows, columns)
-    if n_columns < _LONELY_COLUMNS and _lonely(block):
-        columns = energy_sampling(matrix, cluster, partition, _LONELY_COLUMNS, rng, rows)
+    if n_columns < sizes.lonely_columns and _lonely(block):
+        columns = energy_sampling(matrix, cluster, partition, sizes.lonely_columns, rng, rows)
         block = evaluate_block(matrix, cluster, rows, columns)
     return block
 
@@ -183,7 +179,7 @@ def evaluate_block(matrix: KernelMatrix, cluster: slice, rows: IntArray, columns
     factor = np.sqrt((cluster.stop - cluster.start) / len(rows))
     entries = matrix.block(rows, columns.columns).astype(np.float64, copy=False)
     own = matrix.diagonal(cluster)[rows - cluster.start].astype(np.float64)
-    return SampledBlock(cluster, rows, columns.columns, columns.scales * factor, entries, own)
+    return SampledBlock(cluster, rows, columns.columns, columns.scales * factor, entries, own, matrix.dtype)
 
 
 def _sample_rows(
@@ -310,7 +306,8 @@ def _diagonal_matters(block: SampledBlock, B: FloatArray, found: Directions, neg
     left = max(norm - float(found.energies.sum()), negligible * norm)
     held = np.einsum("ij,ij->i", found.vectors[at[0]], found.right[at[1]]) / block.scales[at[1]]
     missing = float(np.mean((block.own_entries[at[0]] - held) ** 2)) * (block.cluster.stop - block.cluster.start)
-    return missing > _DIAGONAL_SHARE * left
+    nothing = _NEARLY_NOTHING[block.precision] * float(block.own_entries @ block.own_entries)
+    return missing > max(_DIAGONAL_SHARE * left, nothing)
 
 
 def residual_profile(block: SampledBlock, B: FloatArray, right: FloatArray) -> tuple[FloatArray, float]:
@@ -367,7 +364,7 @@ def basis_of_block(
     found = resolved(found, rank)
     residuals, norm = residual_profile(block, B, found.right)
     landmarks = _draw_landmarks(found, max(sizes.landmarks * rank, sizes.least_landmarks), rng)
-    columns = B[:, landmarks] / block.scales[landmarks]
+    columns = block.kernel_block[:, landmarks]
     coefficients = fitted_coefficients(columns, found.vectors)
     size, n_rows = block.cluster.stop - block.cluster.start, len(block.rows)
     if singular_vectors:
@@ -378,15 +375,10 @@ def basis_of_block(
         gram = shifted_cholesky(values.T @ values * (size / n_rows), np.finfo(np.float64).eps)
         inverse = linalg.solve_triangular(gram, np.eye(len(gram)), lower=True, check_finite=False).T
         coefficients, values = coefficients @ inverse, values @ inverse
-    points = block.columns[landmarks]
-    landmark_diagonal = np.zeros(len(points))
-    own = block.own_columns[landmarks]
-    landmark_diagonal[own] = part[np.searchsorted(block.rows, points[own])]
     return ClusterBasis(
         block.cluster,
-        points,
+        block.columns[landmarks],
         coefficients,
-        landmark_diagonal,
         block.rows,
         values,
         part,
@@ -438,7 +430,6 @@ def whole_basis(matrix: KernelMatrix, partition: Partition, i: int, rng: np.rand
         cluster,
         landmarks,
         coefficients,
-        np.zeros(len(landmarks)),
         rows,
         identity,
         np.zeros(size),

@@ -55,6 +55,9 @@ class SampleSizes:
         Rows for each unit of rank that determine the inner matrix.
     single : bool
         Whether directions are found in float32: enough for errors down to about 1e-4.
+    lonely_columns : int
+        Columns of a cluster whose points have less energy with all others than with themselves: pairs of near points
+        are few, and fewer columns would miss them.
     negligible : float
         Squared relative error that does not matter.
 
@@ -74,12 +77,13 @@ class SampleSizes:
     least_landmarks: int
     inner_rows: int
     single: bool
+    lonely_columns: int = 0
     negligible: float = 0.0
 
 
 #: Where the ranks are given, accuracy is what time is spent on.
-ACCURATE = SampleSizes(24, 4096, 8192, 40, 800, 8, 64, 10, False)
+ACCURATE = SampleSizes(24, 4096, 8192, 40, 160, 8, 64, 7, False)
 #: Where a tolerance or a budget is given, the ranks follow from what was sampled.
-FAST = SampleSizes(12, 768, 1536, 20, 400, 5, 64, 7, True)
+FAST = SampleSizes(12, 768, 1536, 20, 400, 5, 64, 7, True, 4096)
 #: A survey only looks at singular values.
-SURVEY = SampleSizes(6, 256, 512, 12, 256, 0, 0, 0, False)
+SURVEY = SampleSizes(6, 256, 512, 12, 256, 0, 0, 0, False, 4096)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from blockbasis._linalg import diagonal_of, shifted_cholesky
+from blockbasis._linalg import diagonal_of
 from blockbasis._parallel import map_threads
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.construction import sampling as sample
@@ -48,8 +48,8 @@ from blockbasis.partition import Partition
 
 #: Kernel entries that are evaluated at once in the pass over the points: they stay in a core's cache.
 _PASS_ENTRIES = 2**18
-#: A basis is orthonormalised twice where the first Gram matrix is worse conditioned than this.
-_ILL_CONDITIONED = 1e4
+#: A Gram matrix whose Cholesky factor has a diagonal with a larger quotient costs too many digits.
+_ILL_CONDITIONED = 1e3
 
 
 @dataclass(frozen=True)
@@ -335,22 +335,31 @@ def assemble(
 
 
 def orthonormalize(values: FloatArray) -> FloatArray:
-    """Make the columns of ``values`` orthonormal, in place; return R with the old values = new values R."""
-    total = np.eye(values.shape[1])
-    for _ in range(2):
-        factor = shifted_cholesky(values.T @ values, np.finfo(np.float64).tiny).T
-        for start in range(0, len(values), step := max(1, _PASS_ENTRIES // values.shape[1])):
-            rows = slice(start, start + step)
-            values[rows] = linalg.solve_triangular(factor, values[rows].T, trans=1, check_finite=False).T
-        total = factor @ total
-        sizes = np.abs(np.diagonal(factor))
-        if sizes.max() <= _ILL_CONDITIONED * sizes.min():
-            break
-    return total
+    """Make the columns of ``values`` orthonormal, in place; return R with the old values = new values R.
+
+    By the Cholesky factor of the Gram matrix, or by Householder reflections where columns are dependent or vanish.
+    """
+    try:
+        factor = linalg.cholesky(values.T @ values, check_finite=False)
+        sizes = np.diagonal(factor)
+        well_conditioned = bool(sizes.max() <= _ILL_CONDITIONED * sizes.min())
+    except linalg.LinAlgError:
+        well_conditioned = False
+    if not well_conditioned:
+        values[...], triangle = np.linalg.qr(values)
+        return np.asarray(triangle)
+    for start in range(0, len(values), step := max(1, _PASS_ENTRIES // values.shape[1])):
+        rows = slice(start, start + step)
+        values[rows] = linalg.solve_triangular(factor, values[rows].T, trans=1, check_finite=False).T
+    return np.asarray(factor)
 
 
 def _extension(matrix: KernelMatrix, basis: ClusterBasis, factor: FloatArray | None) -> Extension:
     coefficients = basis.coefficients
     if factor is not None:
-        coefficients = linalg.solve_triangular(factor, coefficients.T, trans=1, check_finite=False).T
+        sizes = np.abs(np.diagonal(factor))
+        if sizes.min() > np.finfo(np.float64).eps * sizes.max():
+            coefficients = linalg.solve_triangular(factor, coefficients.T, trans=1, check_finite=False).T
+        else:  # directions that vanish on the points have no continuation
+            coefficients = coefficients @ np.linalg.pinv(factor)
     return Extension(matrix.columns[basis.landmarks], coefficients.astype(matrix.dtype))

@@ -25,7 +25,7 @@ from blockbasis.operators.shortening import held_variance, largest_variances, sh
 from blockbasis.partition import Partition
 
 #: No entry of an extension of a radial kernel, whose values are at most 1, exceeds this.
-_LARGEST_ENTRY = 1.5
+_LARGEST_ENTRY = 1.4999
 
 
 @dataclass(frozen=True, eq=False, repr=False)
