@@ -273,9 +273,7 @@ def test_dtype_is_what_was_asked_for(points):
 
 
 class TestDegeneratePoints:
-    @pytest.fixture(
-        params=[{}, {"algorithm": "paper"}, {"cutoff": 0.01}, {"partition": "kcenters"}], ids=str
-    )
+    @pytest.fixture(params=[{}, {"algorithm": "paper"}, {"cutoff": 0.01}, {"partition": "kcenters"}], ids=str)
     def method(self, request):
         return request.param
 

@@ -125,8 +125,6 @@ def test_kmeans_clusters_are_tighter_than_random_ones(points):
 
 
 def test_kmeans_of_many_points_sees_a_subsample_and_assigns_all(blobs, monkeypatch):
-    monkeypatch.setattr(partition, "_KMEANS_POINTS", 40)
-    monkeypatch.setattr(partition, "_KMEANS_POINTS_PER_CLUSTER", 2)
     fitted = []
 
     class Spy(partition.KMeans):
@@ -136,7 +134,7 @@ def test_kmeans_of_many_points_sees_a_subsample_and_assigns_all(blobs, monkeypat
 
     monkeypatch.setattr(partition, "KMeans", Spy)
     X, cloud = blobs
-    parts = kmeans(X, 5, np.random.default_rng(0))
+    parts = kmeans(X, 5, np.random.default_rng(0), partition.KMeansEffort(40, 2, 100))
     assert fitted == [40]
     assert_valid(parts, X)
     assert len(set(zip(parts.labels, cloud, strict=True))) == 5

@@ -128,7 +128,9 @@ def test_extension_does_not_touch_the_points_factored(clouds, counting):
     A = factored(clouds, counting, rank=10)
     before = counting.seen
     A.extend(np.zeros((7, 2)))
-    assert counting.seen - before <= 7 * 80 + 7 * 7  # eight landmarks for each unit of rank, and k(x, x) among the new ones
+    assert (
+        counting.seen - before <= 7 * 80 + 7 * 7
+    )  # eight landmarks for each unit of rank, and k(x, x) among the new ones
 
 
 def test_rows_follow_the_new_points_order(clouds):

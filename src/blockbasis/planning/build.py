@@ -120,7 +120,7 @@ def _affordable(plan: Plan, draft: Draft, matrix: KernelMatrix) -> IntArray:
 
 
 #: Bytes of a file beside its arrays.
-_FILE_BYTES = 16_384
+_FILE_BYTES = 8_192
 
 
 # --- a tolerance -----------------------------------------------------------------------------------------------------

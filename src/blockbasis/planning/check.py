@@ -111,7 +111,7 @@ class HeldOutCheck:
                 return basis.vectors[self.points[i] - basis.cluster.start].astype(np.float64)
             return basis.evaluate(matrix, self.points[i])
 
-        return map_threads(one, [(i,) for i in range(self.partition.n_clusters)], n_jobs)
+        return map_threads(one, [(i,) for i in range(self.partition.n_clusters)], n_jobs, "check")
 
     def measure(
         self, draft: Draft, values: list[FloatArray], ranks: IntArray, *, diagonal: bool, spectral: bool = False

@@ -188,9 +188,9 @@ def _survey_cluster(
     right = B.T @ found.vectors
     held_out = np.setdiff1d(np.arange(cluster.start, cluster.stop), block.rows, assume_unique=True)
     if columns is None:
-        residuals, norm = residual_profile(block, B, right)
+        residuals, norm = residual_profile(block, B, found.vectors, right)
     elif len(held_out) < _HELD_OUT_ROWS * rank:
-        residuals, norm = residual_profile(replace(block, columns=columns.columns), B, right)
+        residuals, norm = residual_profile(replace(block, columns=columns.columns), B, found.vectors, right)
     else:
         rows = np.sort(rng.choice(held_out, _HELD_OUT_ROWS * rank, replace=False))
         residuals, norm = _held_out_residuals(matrix, block, found, rows, columns, right)
