@@ -1,9 +1,10 @@
 """The basis of a cluster, sketched from sampled rows and columns of its row-submatrix.
 
-The basis functions of cluster i are y(x) = K(x, S_i) T_i for a few landmarks S_i. The leading left singular vectors V
-of a sampled block B = K(I, J), columns J drawn by energy, show which functions hold most of the row-submatrix, and T_i
-is fitted to V on the rows I. All of this is free of n. One pass over the cluster's points then evaluates
-Y = K(X_i, S_i) T_i (`blockbasis.construction.pipeline`), and the same formula continues the basis to new points.
+The basis functions of cluster i are y(x) = K(x, S_i) T_i for a few landmarks S_i. B = K(I, J) is a sampled block of the
+row-submatrix, with the columns J drawn by energy. T_i is fitted so that K(I, S_i) T_i reproduces the leading left
+singular vectors of B. The cost of all of this does not depend on n. One pass over the points of the cluster then
+evaluates Y = K(X_i, S_i) T_i (`blockbasis.construction.pipeline`), and the same formula continues the basis to new
+points.
 """
 
 from __future__ import annotations
@@ -25,31 +26,31 @@ from blockbasis.partition import Partition
 #: Random directions beyond the rank, and power iterations, of a randomized singular value decomposition.
 _OVERSAMPLING = 8
 _POWER_ITERATIONS = 1
-#: A random range wider than this part of the matrix gains nothing over the whole space.
+#: A matrix that is at most so many times as wide as a random range is decomposed whole.
 _DIRECT = 3
-#: Directions of singular values below so many roundings of the largest are not kept.
+#: Directions are dropped where the singular value is below so many rounding units of the largest one.
 _NEGLIGIBLE = 10.0
-#: A diagonal part is fitted where the diagonal has more than this share of the error that a basis leaves, and the basis
-#: is computed again so many times with the diagonal part taken out.
+#: A diagonal part is fitted where the diagonal has more than this share of the error of a basis. The basis is then
+#: computed again so many times, without the diagonal part.
 _DIAGONAL_SHARE = 0.1
 _DIAGONAL_ROUNDS = 3
 _DIAGONAL_UPDATES = 6
 #: Rows for each unit of rank that determine the core while the diagonal part is fitted.
 _CORE_ROWS = 4
-#: Part of the landmarks drawn by leverage; the others are drawn uniformly.
+#: Share of the landmarks drawn by leverage; the others are drawn uniformly.
 _LEVERAGE_SHARE = 0.8
-#: Part of the rows drawn by squared distance from the centre: points unlike the others decide how far a basis carries.
+#: Share of the rows drawn by squared distance from the centre: a basis must also hold for points far from the others.
 _DISTANCE_SHARE = 0.5
-#: Added to the Gram matrix of the landmarks' columns, as a share of its trace: smaller directions are rounding.
+#: Ridge of the least-squares fit, as a share of the trace of its Gram matrix: smaller directions are rounding errors.
 _RIDGE = 1e-13
-#: Columns of a cluster whose points have less in common with all others than with themselves: pairs of near points are
-#: few, and fewer columns would miss them.
+#: Columns of a cluster whose diagonal has more energy than its other entries: pairs of near points are rare there, and
+#: a smaller sample would miss them.
 _LONELY_COLUMNS = 4096
 
 
 @dataclass(frozen=True)
 class ClusterBasis:
-    """Basis functions of one cluster, y(x) = K(x, landmarks) coefficients, known on some rows.
+    """Basis functions of one cluster, y(x) = K(x, landmarks) coefficients, and their values on the sampled rows.
 
     Parameters
     ----------
@@ -59,19 +60,19 @@ class ClusterBasis:
         Indices of points.
     coefficients : ndarray of shape (m, r)
     landmark_diagonal : ndarray of shape (m,)
-        Diagonal part of each landmark, which its entry with itself is less by.
+        Diagonal part of each landmark: it is subtracted from the entry of the landmark with itself.
     rows : ndarray of shape (n_rows,)
         Indices of the sampled rows.
     values : ndarray of shape (n_rows, r)
-        y on the sampled rows, in the order of energy, scaled so that y is orthonormal over the whole cluster.
+        y on the sampled rows, in descending order of energy, scaled so that y is orthonormal over the whole cluster.
     diagonal : ndarray of shape (n_rows,)
         Diagonal part of the sampled rows.
     residuals : ndarray of shape (r + 1,)
-        Squared error of the whole matrix that the cluster leaves at each rank, predicted.
+        Predicted squared error of the whole matrix that is due to this cluster, at ranks 0 to r.
     norm : float
-        Squared norm of the row-submatrix, the diagonal part taken out.
+        Squared norm of the row-submatrix without the diagonal part.
     vectors : ndarray of shape (n_i, r) or None
-        An orthonormal basis of all points, where it is known without evaluating y.
+        The orthonormal basis at all points of the cluster, where it is known without evaluating y.
     """
 
     cluster: slice
@@ -95,7 +96,7 @@ class ClusterBasis:
 
     @property
     def scale(self) -> float:
-        """Factor that makes the values orthonormal on the sampled rows."""
+        """Factor that makes the values approximately orthonormal on the sampled rows."""
         return float(np.sqrt(self.size / len(self.rows)))
 
     def evaluate(self, matrix: KernelMatrix, points: Index) -> FloatArray:
@@ -123,7 +124,7 @@ class ClusterBasis:
 
 @dataclass(frozen=True)
 class SampledBlock:
-    """B = K(rows, columns), scaled so that B Bᵀ estimates the row-submatrix times its transpose.
+    """B = K(rows, columns), scaled so that its singular values estimate those of the row-submatrix.
 
     Parameters
     ----------
@@ -147,7 +148,7 @@ class SampledBlock:
 
     @property
     def coincident(self) -> tuple[IntArray, IntArray]:
-        """Positions at which a point meets itself."""
+        """Positions of the entries of points with themselves."""
         return coincidences(self.rows, self.columns)
 
     @property
@@ -156,7 +157,7 @@ class SampledBlock:
         return (self.columns >= self.cluster.start) & (self.columns < self.cluster.stop)
 
     def without(self, diagonal: FloatArray) -> FloatArray:
-        """B, the diagonal part of each row taken out of its entry with itself."""
+        """B, with the diagonal part of each row subtracted from the entry of the point with itself."""
         B = self.kernel_block * self.scales
         at = self.coincident
         B[at] -= diagonal[at[0]] * self.scales[at[1]]
@@ -166,7 +167,7 @@ class SampledBlock:
 def sample_block(
     matrix: KernelMatrix, partition: Partition, i: int, rank: int, sizes: SampleSizes, rng: np.random.Generator
 ) -> SampledBlock:
-    """Rows and columns of cluster ``i`` for a basis of the given rank."""
+    """Block of sampled rows and columns of cluster ``i``, for a basis of the given rank."""
     cluster = partition.cluster(i)
     rows = _sample_rows(matrix, cluster, rank, sizes, rng)
     n_columns = max(sizes.columns * rank, sizes.least_columns)
@@ -189,7 +190,7 @@ def evaluate_block(matrix: KernelMatrix, cluster: slice, rows: IntArray, columns
 def _sample_rows(
     matrix: KernelMatrix, cluster: slice, rank: int, sizes: SampleSizes, rng: np.random.Generator
 ) -> IntArray:
-    """All rows of a small cluster; of a large one some, half of them by distance from the centre."""
+    """All rows of a small cluster; a sample of a large one, half of it by squared distance from the centre."""
     size = cluster.stop - cluster.start
     count = max(sizes.rows * rank, sizes.least_rows)
     if size <= max(2 * count, sizes.whole):
@@ -204,7 +205,7 @@ def _sample_rows(
 
 
 def _lonely(block: SampledBlock) -> bool:
-    """Whether the rows have less energy with other points than with themselves."""
+    """Whether the entries of the rows with other points have less energy than those with themselves."""
     B = block.without(block.own_entries)
     size = block.cluster.stop - block.cluster.start
     return float(np.einsum("ij,ij->", B, B)) < size * float(np.mean(block.own_entries**2))
@@ -215,7 +216,7 @@ def _lonely(block: SampledBlock) -> bool:
 
 @dataclass(frozen=True)
 class Directions:
-    """Leading singular triplets: ``right`` holds Bᵀ vectors, not normalised, and ``energies`` the squared values."""
+    """Leading singular triplets of B: ``right`` is Bᵀ ``vectors``, and ``energies`` are the squared singular values."""
 
     vectors: FloatArray
     energies: FloatArray
@@ -230,8 +231,8 @@ def leading_directions(
 ) -> Directions:
     """The ``width`` leading singular triplets of B, by a random range and a power iteration (the paper's Algorithm 4).
 
-    ``start`` is a guess of the left singular vectors. A small matrix is decomposed whole. ``single`` works in float32,
-    which is twice as fast and tells directions apart down to about 1e-6 of the largest.
+    ``start`` is a guess of the left singular vectors. A small matrix is decomposed whole. With ``single`` the work is
+    in float32, which is faster and resolves singular values down to the rounding of float32.
     """
     height, length = B.shape
     width = min(width, height, length)
@@ -255,7 +256,7 @@ def leading_directions(
 
 
 def resolved(directions: Directions, rank: int) -> Directions:
-    """At most ``rank`` directions, those above rounding; at least one."""
+    """The leading directions above rounding: at least one, at most ``rank``."""
     floor = (_NEGLIGIBLE * np.finfo(np.float64).eps) ** 2 * max(float(directions.energies[0]), np.finfo(float).tiny)
     return directions.leading(max(1, min(rank, int(np.count_nonzero(directions.energies > floor)))))
 
@@ -270,11 +271,10 @@ def directions_and_diagonal(
     rounds: int,
     sizes: SampleSizes,
 ) -> tuple[Directions, FloatArray, FloatArray]:
-    """Leading directions of a block, the diagonal part beside them, and B without it.
+    """Leading directions of a block, the diagonal part, and B without the diagonal part.
 
-    Blocks of low rank cannot hold the diagonal of a kernel of small bandwidth, and a sampled column must not steer the
-    basis by the one entry in which its point meets itself. Where that matters, basis and diagonal part are found in
-    turn.
+    Blocks of low rank cannot represent the diagonal of a kernel of small bandwidth, and the entry of a point with
+    itself must not determine the basis. Where the diagonal matters, directions and diagonal part are computed in turn.
     """
     part = np.zeros(len(block.rows))
     width = rank + _OVERSAMPLING
@@ -302,7 +302,7 @@ def directions_and_diagonal(
 
 
 def _diagonal_matters(block: SampledBlock, B: FloatArray, found: Directions, negligible: float) -> bool:
-    """Whether the diagonal has a share of the error that the directions leave, or that is allowed."""
+    """Whether the diagonal has a notable share of the error of the directions, or of the error that is negligible."""
     at = block.coincident
     if not at[0].size:
         return False
@@ -316,8 +316,8 @@ def _diagonal_matters(block: SampledBlock, B: FloatArray, found: Directions, neg
 def residual_profile(block: SampledBlock, B: FloatArray, right: FloatArray) -> tuple[FloatArray, float]:
     """Squared error of the whole matrix at ranks 0, 1, ..., and the squared norm of B.
 
-    A lost direction counts as a row and as a column, in the cluster's own block only once. ``right`` holds Bᵀ times the
-    directions.
+    A direction that is left out adds error to the rows of the cluster and, by symmetry, to its columns; the diagonal
+    block belongs to both and counts once. ``right`` is Bᵀ times the directions.
     """
     own = block.own_columns
     squares, own_squares = (np.einsum("ij,ij->j", each, each) for each in (right, right[own]))
@@ -341,7 +341,7 @@ def sketched_basis(
     *,
     diagonal: bool,
 ) -> ClusterBasis:
-    """Basis of cluster ``i`` from sampled rows and columns; see the head of this module."""
+    """Basis of cluster ``i`` from sampled rows and columns, as described at the head of this module."""
     block = sample_block(matrix, partition, i, rank, sizes, rng)
     return basis_of_block(matrix, block, rank, sizes, rng, diagonal=diagonal)
 
@@ -358,8 +358,8 @@ def basis_of_block(
 ) -> ClusterBasis:
     """Basis of the leading directions of a sampled block.
 
-    With ``singular_vectors`` the block has all rows of the cluster, and the basis is its singular vectors themselves;
-    the landmarks then only continue the basis to new points.
+    With ``singular_vectors`` the block must have all rows of the cluster, and the basis consists of its singular
+    vectors. The landmarks then only continue the basis to new points.
     """
     found, part, B = directions_and_diagonal(
         matrix, block, rank, rng, diagonal=diagonal, rounds=_DIAGONAL_ROUNDS, sizes=sizes
@@ -374,7 +374,7 @@ def basis_of_block(
         values = found.vectors
     else:
         values = columns @ coefficients
-        # The inverse transposed Cholesky factor is triangular: columns stay in the order of energy.
+        # The transposed inverse of the Cholesky factor is upper triangular: columns stay in the order of energy.
         gram = shifted_cholesky(values.T @ values * (size / n_rows), np.finfo(np.float64).eps)
         inverse = linalg.solve_triangular(gram, np.eye(len(gram)), lower=True, check_finite=False).T
         coefficients, values = coefficients @ inverse, values @ inverse
@@ -397,7 +397,7 @@ def basis_of_block(
 
 
 def _draw_landmarks(found: Directions, count: int, rng: np.random.Generator) -> IntArray:
-    """Columns that represent the directions, most of them drawn by leverage."""
+    """Positions of the landmarks among the sampled columns, most of them drawn by leverage."""
     length = len(found.right)
     if count >= length:
         return np.arange(length)
@@ -411,7 +411,7 @@ def _draw_landmarks(found: Directions, count: int, rng: np.random.Generator) -> 
 
 
 def fitted_coefficients(columns: FloatArray, vectors: FloatArray) -> FloatArray:
-    """T with columns T ~ vectors: regularised least squares, refined once."""
+    """T with ``columns`` T ~ ``vectors``, by regularised least squares with one step of iterative refinement."""
     gram = columns.T @ columns
     factor = shifted_cholesky(gram, _RIDGE * float(np.trace(gram)))
     coefficients = linalg.cho_solve((factor, True), columns.T @ vectors, check_finite=False)
@@ -420,10 +420,10 @@ def fitted_coefficients(columns: FloatArray, vectors: FloatArray) -> FloatArray:
 
 
 def whole_basis(matrix: KernelMatrix, partition: Partition, i: int, rng: np.random.Generator) -> ClusterBasis:
-    """The identity: a cluster of no more points than its rank is kept as it is.
+    """The identity, as the basis of a cluster that has no more points than its rank.
 
-    Landmarks are the cluster's own points and as many that it sees: its own few points alone say little of the space
-    around them.
+    The landmarks are the points of the cluster and about as many others drawn by energy: the few points of the cluster
+    alone do not determine the basis functions between them.
     """
     cluster = partition.cluster(i)
     size = cluster.stop - cluster.start
@@ -442,7 +442,7 @@ def whole_basis(matrix: KernelMatrix, partition: Partition, i: int, rng: np.rand
         rows,
         identity,
         np.zeros(size),
-        2 * norm * (1 - np.arange(size + 1) / size),  # every point that is left out is lost
+        2 * norm * (1 - np.arange(size + 1) / size),  # a point that is left out is lost
         norm,
         identity,
     )

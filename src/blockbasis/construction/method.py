@@ -41,7 +41,7 @@ class Method:
 
 @dataclass(frozen=True)
 class SampleSizes:
-    """How much of a cluster its basis is sketched from.
+    """Sizes of the samples from which the basis of a cluster is sketched.
 
     Parameters
     ----------
@@ -50,19 +50,18 @@ class SampleSizes:
     least_rows, least_columns, least_landmarks : int
         The least number of each.
     whole : int
-        Clusters of no more points, or of less than twice the sampled rows, take all their rows.
+        Clusters of at most so many points, or of at most twice the sampled rows, take all their rows.
     inner_rows : int
         Rows for each unit of rank that determine the inner matrix.
     single : bool
-        Whether directions are found in float32: enough for errors down to about 1e-4.
+        Whether directions are computed in float32, which is enough for tolerances that are not small.
     negligible : float
         Squared relative error that does not matter.
 
     Notes
     -----
-    Against exact bases with an exact inner matrix, `ACCURATE` has 1.04 to 1.06 times the error on average and `FAST`
-    1.07 to 1.17 (``python benchmarks/run.py accuracy``). A tolerance is met in either case: `FAST` takes a few more
-    vectors for it and a third of the time.
+    ``python benchmarks/run.py accuracy`` prints the ratio of the error of `ACCURATE` to that of exact bases with an
+    exact inner matrix. A tolerance is met with `FAST` too: `FAST` takes a few more basis vectors, and less time.
     """
 
     rows: int
@@ -77,9 +76,9 @@ class SampleSizes:
     negligible: float = 0.0
 
 
-#: Where the ranks are given, accuracy is what time is spent on.
+#: For given ranks: the error is as small as the ranks allow, at the cost of time.
 ACCURATE = SampleSizes(24, 4096, 8192, 40, 800, 8, 64, 10, False)
-#: Where a tolerance or a budget is given, the ranks follow from what was sampled.
+#: For a tolerance or a budget: the ranks make up for smaller samples.
 FAST = SampleSizes(12, 768, 1536, 20, 400, 5, 64, 7, True)
-#: A survey only looks at singular values.
+#: For surveys, which only need singular values.
 SURVEY = SampleSizes(6, 256, 512, 12, 256, 0, 0, 0, False)

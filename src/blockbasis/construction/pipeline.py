@@ -46,9 +46,9 @@ from blockbasis.operators.extension import Extension
 from blockbasis.operators.inner import Cutoff, InnerMatrix
 from blockbasis.partition import Partition
 
-#: Kernel entries that are evaluated at once in the pass over the points: they stay in a core's cache.
+#: Kernel entries that the pass over the points evaluates at once: they fit into the cache of a core.
 _PASS_ENTRIES = 2**18
-#: A basis is orthonormalised twice where the first Gram matrix is worse conditioned than this.
+#: A basis is orthonormalised twice where the condition of the first triangular factor exceeds this.
 _ILL_CONDITIONED = 1e4
 
 
@@ -60,11 +60,11 @@ class Draft:
     ----------
     bases : list of ClusterBasis
     coordinates : list of Coordinates
-        Empty where the inner matrix does not come from one set of rows for each cluster.
+        Empty where the inner matrix was not computed from one set of rows for each cluster.
     inner : InnerMatrix
         C in the coordinates of the bases.
     cut : Cutoff or None
-        What was cut off, where that was asked for.
+        Record of the dropped blocks, where a cutoff was given.
     """
 
     bases: list[ClusterBasis]
@@ -77,7 +77,7 @@ class Draft:
         return np.array([basis.rank for basis in self.bases], dtype=np.intp)
 
     def truncated(self, ranks: IntArray) -> Draft:
-        """The leading functions of every cluster."""
+        """The draft with the leading functions of every cluster only."""
         if (ranks == self.ranks).all():
             return self
         bases = [basis.truncated(int(rank)) for basis, rank in zip(self.bases, ranks, strict=True)]
@@ -92,7 +92,7 @@ def factorize_with_ranks(
     rng: np.random.Generator,
     n_jobs: int,
 ) -> BlockBasis:
-    """Algorithm 5, by the method's choices: bases, then the inner matrix, then the operator."""
+    """Factorization of given ranks by the chosen method: bases, then the inner matrix, then the operator."""
     of_bases, of_inner = rng.spawn(2)
     before = matrix.entries
     bases = make_bases(matrix, partition, ranks, method, ACCURATE, of_bases, n_jobs)
@@ -120,7 +120,7 @@ def make_bases(
     n_jobs: int,
     chosen: IntArray | None = None,
 ) -> list[ClusterBasis]:
-    """One basis for each cluster, or for the chosen ones: first half of Algorithm 5."""
+    """One basis for each cluster, or for the chosen clusters."""
     streams = rng.spawn(partition.n_clusters)
     pool = _pool(matrix, partition, ranks, rng, n_jobs) if method.sampling == "pooled" else None
 
@@ -150,7 +150,7 @@ def draw_columns(
     pool: IntArray | None,
     rng: np.random.Generator,
 ) -> sample.ColumnSample:
-    """Columns of a cluster by the method's sampling."""
+    """Columns of a cluster, by the sampling of the method."""
     sampling = method.sampling
     if sampling == "energy":
         return sample.energy_sampling(matrix, cluster, columns, ACCURATE.columns * rank, rng)
@@ -193,9 +193,9 @@ def sketched_draft(
     matrix, partition, bases, method, sizes, rng, n_jobs
         The factorization and its bases.
     kept : ndarray of shape (k, k), default=None
-        Pairs of clusters whose blocks are computed; None leaves that to the method's cutoff.
+        Pairs of clusters whose blocks are computed; None leaves the choice to the cutoff of the method.
     known : tuple of Draft and mask, default=None
-        An earlier draft, and the clusters whose bases are unchanged since.
+        An earlier draft, and a mask of the clusters whose bases have not changed since.
     """
     streams = rng.spawn(partition.n_clusters)
 
@@ -218,8 +218,8 @@ def sketched_draft(
 
 
 def semidefinite_draft(matrix: KernelMatrix, draft: Draft) -> Draft:
-    """The draft with C positive semi-definite, unless blocks were cut off at the caller's wish."""
-    # C of all blocks, with no diagonal part taken out, is semi-definite as it is.
+    """The draft with C positive semi-definite, except where a cutoff of the caller has dropped blocks."""
+    # C is semi-definite by construction while all blocks are kept and no diagonal part is subtracted.
     doubtful = draft.inner.density < 1 or any(basis.diagonal.any() for basis in draft.bases)
     if not doubtful or (draft.cut is not None and draft.cut.dropped):
         return draft
@@ -234,7 +234,7 @@ def draft_of_vectors(
     rng: np.random.Generator,
     n_jobs: int,
 ) -> Draft:
-    """Inner matrix of bases known on all points: exact, or as in Algorithm 5, or from one set of rows per cluster."""
+    """Inner matrix of bases known at all points: exact, by Algorithm 5, or from one set of rows for each cluster."""
     if method.inner == "sampled" and not method.paper:
         return sketched_draft(matrix, partition, bases, method, ACCURATE, rng, n_jobs)
     streams = rng.spawn(partition.n_clusters)
@@ -271,7 +271,7 @@ def draft_of_vectors(
 
 
 def _norm_of(matrix: KernelMatrix, partition: Partition, coordinates: Sequence[Coordinates]) -> float:
-    """Norm of the diagonal blocks of C and of the diagonal: what a cutoff is relative to."""
+    """Frobenius norm of the diagonal blocks of C; a cutoff is relative to it."""
     return float(np.sqrt(sum(float((each.core**2).sum()) for each in coordinates)))
 
 
@@ -287,9 +287,10 @@ def assemble(
     diagonal: bool,
     error_estimate: ErrorEstimate | None = None,
 ) -> BlockBasis:
-    """The operator of a draft: U evaluated at all points and orthonormalised, C and the extensions with it, and D.
+    """The operator of a draft, by one pass over the points.
 
-    ``entries`` counts what was evaluated before; the entries of the pass count for the bases.
+    The pass evaluates U at all points and orthonormalises it, transforms C and the extensions accordingly, and computes
+    D. ``entries`` counts the kernel entries evaluated before; the entries of the pass are added to those of the bases.
     """
     before = matrix.entries
     U = BlockDiagonal.empty(partition, draft.ranks, matrix.dtype)
@@ -335,7 +336,7 @@ def assemble(
 
 
 def orthonormalize(values: FloatArray) -> FloatArray:
-    """Make the columns of ``values`` orthonormal, in place; return R with the old values = new values R."""
+    """Make the columns of ``values`` orthonormal, in place; return R with old values = new values R."""
     total = np.eye(values.shape[1])
     for _ in range(2):
         factor = shifted_cholesky(values.T @ values, np.finfo(np.float64).tiny).T

@@ -1,6 +1,6 @@
 """Functions known at the points of a compressed matrix, continued to new points.
 
-The extension of a cluster's basis (`blockbasis.extension`) knows of its own points only, and where the next cluster
+The extension of a cluster's basis (`blockbasis.operators.extension`) knows of its own points only, and where the next cluster
 begins it goes astray: there one function has two continuations, which meet at no point. But a function learnt is known
 at all points. So each cluster fits it by kernel columns at its own points and at those beyond its border.
 """
