@@ -78,14 +78,14 @@ def factorize(
     kernel : Kernel or callable
         Such as ``Gaussian(1.0)``, or a function k(X, Y) -> array that is symmetric and positive definite.
     tol : float, default=None
-        Relative Frobenius error |K - A| / |K| to reach. The number of clusters and the ranks are chosen, the result is
-        checked against held-out kernel entries, enlarged until the check shows the tolerance met, and cut to the ranks
-        that need least memory. With ``algorithm="paper"`` the paper's rule chooses, from the diagonal
-        blocks, and nothing is checked: see `blockbasis.selection.select`.
+        Relative Frobenius error |K - A| / |K| to reach. The number of clusters and the ranks are chosen from surveys.
+        Sampled exact entries of the matrix check the error; ranks are raised until the tolerance is met, and then
+        lowered to those of least memory. With ``algorithm="paper"`` the paper's rule chooses the ranks from the
+        diagonal blocks, and nothing is checked: see `blockbasis.selection.select`.
     memory : int or str, default=None
-        Instead of ``tol``, a budget. An int is a number of floats that ``stored``, what a product reads, never exceeds.
-        A size such as "512MB" bounds all bytes that are kept: ``nbytes``, and the file that `save` writes. The paper
-        has no rule for it.
+        Budget in place of ``tol``. An int bounds the floats that a product reads: ``stored`` never exceeds it. A size
+        such as "512MB" bounds all bytes that are kept: ``nbytes``, and the file that `save` writes. The paper's
+        algorithm has no rule for a budget.
     ridge : float, default=None
         What will be added to the diagonal before a system is solved. With it, an error of spectral norm up to
         ``tol * ridge`` is allowed too: no solution of (K + ridge I) x = b changes by more than ``tol`` then, and the
@@ -100,8 +100,8 @@ def factorize(
     partition : {"kmeans", "kcenters", "random"}, Partition, or array-like of shape (n,), default="kmeans"
         How the points are clustered, or a label for each point.
     algorithm : {"default", "paper"}, default="default"
-        "paper": the paper's Algorithms 1 to 5 with its settings. "default": energy sampling, one set of rows for each
-        cluster in the inner matrix, and a diagonal part.
+        "paper": the paper's Algorithms 1 to 5 with its settings. "default": bases sketched from rows and columns that
+        are sampled by energy, one set of rows for each cluster in the inner matrix, and a diagonal part.
     sampling : {"energy", "randomized", "pooled", "uniform", "leverage", "exact", "diagonal-block"}, default=None
         Which columns a basis is taken from; None is the algorithm's own: "energy", or "randomized" (the paper's
         Algorithm 2; "pooled" is its Algorithm 3). "leverage" and "exact" look at all columns: quadratic cost.
@@ -221,9 +221,9 @@ def plan(
     n_jobs: int | None = None,
     progress: bool | Listener = False,
 ) -> Plan:
-    """What a factorization to a tolerance or a budget will cost, before it is spent.
+    """Plan a factorization for a tolerance or a budget: clusters, ranks and costs before anything is built.
 
-    Some clusters are looked at, and stand for all.
+    The plan rests on surveys: samples of rows and columns of some clusters, which represent the others.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Rows of a basis that determine coordinates in it (Proposition 3.2 of the paper), and what follows from them."""
+"""Rows of a basis that determine coordinates in the basis (Proposition 3.2 of the paper), and their pseudo-inverse."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from scipy import linalg
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.construction.pivoting import important_columns
 
-#: Pivoted QR looks at this many candidates for each one it is to choose; more make it slow and no better.
+#: Candidates of pivoted QR for each row that it chooses; more candidates take more time and give no better rows.
 _PIVOT_CANDIDATES_PER_RANK = 8
-#: Rows are taken to determine no coordinates, or not all, when their triangle has a diagonal with such a quotient.
+#: Rows do not determine all coordinates where the diagonal of their triangular factor has a smaller ratio than this.
 _SINGULAR = 1e-10
 
 
 def determining_rows(U: FloatArray, count: int, rng: np.random.Generator) -> IntArray:
-    """Rows of U from which coordinates follow stably: pivots, then others up to ``count``.
+    """Rows of U that determine coordinates stably: pivots of QR, and further rows up to ``count``.
 
-    The others are drawn half uniformly and half by leverage. Uniform rows alone are wasted where most of a cluster's
-    points are isolated and their rows of U vanish; leverage alone misses what the basis does not hold.
+    Half of the further rows are drawn uniformly and half by leverage. Uniform rows alone carry no information where
+    most points of a cluster are isolated and their rows of U vanish. Rows by leverage alone do not represent the part
+    of the kernel that is outside the basis.
     """
     height, rank = U.shape
     if count >= height:
@@ -34,7 +35,7 @@ def determining_rows(U: FloatArray, count: int, rng: np.random.Generator) -> Int
 
 
 def _likely_pivots(leverage: FloatArray, rank: int, rng: np.random.Generator) -> IntArray:
-    """Rows to pivot among: all, or when they are many, enough of them drawn by leverage to span the row space."""
+    """Candidates for pivots: all rows, or a sample by leverage that spans the row space when the rows are many."""
     height = leverage.shape[0]
     count = _PIVOT_CANDIDATES_PER_RANK * rank
     if 2 * count >= height or np.count_nonzero(leverage) <= count:
@@ -43,7 +44,7 @@ def _likely_pivots(leverage: FloatArray, rank: int, rng: np.random.Generator) ->
 
 
 def interpolate(U: FloatArray, rows: IntArray) -> FloatArray:
-    """Pseudo-inverse of ``U[rows]``, in float64; the transpose when the rows are all of them."""
+    """Pseudo-inverse of ``U[rows]``, in float64; the transpose when ``rows`` are all rows of an orthonormal U."""
     chosen = U[rows].astype(np.float64)
     if len(chosen) == U.shape[0]:
         return chosen.T

@@ -30,7 +30,7 @@ def cross_factorization(
     rng: np.random.Generator,
     n_jobs: int,
 ) -> CrossBlockBasis:
-    """Bases of both sides, then the inner matrix between them, every block kept."""
+    """Bases of the rows and of the columns, then the inner matrix between them with all of its blocks."""
     of_rows, of_columns, of_inner = rng.spawn(3)
     left = _bases(matrix, rows, columns, rank, method, of_rows, n_jobs)
     right = _bases(matrix.T, columns, rows, rank, method, of_columns, n_jobs)

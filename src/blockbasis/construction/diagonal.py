@@ -1,7 +1,8 @@
-"""The diagonal part D, and the core of a cluster beside it.
+"""The diagonal part D, and the core C_ii of a cluster.
 
-Blocks of low rank cannot hold the diagonal of a kernel of small bandwidth, and what D should hold depends on what the
-basis holds. Both are fitted in turn: the core from the block less D, and D from what the core does not hold.
+Blocks of low rank cannot represent the diagonal of a kernel of small bandwidth. The best D depends on the core, and the
+best core on D, so that both are fitted in turn: the core to the block minus D, and D to the diagonal minus that of the
+core.
 """
 
 from __future__ import annotations
@@ -11,12 +12,11 @@ import numpy as np
 from blockbasis._linalg import diagonal_of, semidefinite_part, symmetric
 from blockbasis._typing import FloatArray, IntArray
 
-#: Over-relaxation of the updates of D. An update closes half of the gap or less, so that a factor below 2 is stable.
+#: Over-relaxation of the updates of D. One update removes at most half of the difference: a factor below 2 is stable.
 _OVER_RELAXATION = 1.6
-#: The updates end where none changes D by more than this share of the largest diagonal entry.
+#: The updates end when D changes by less than this share of the largest diagonal entry.
 _CONVERGED = 1e-6
-#: Basis rows are scaled down where they hold more than this factor of the diagonal entry: no positive semi-definite
-#: approximation of K holds more than the entry itself, but for its error.
+#: Rows of a basis are scaled down where their diagonal entry of U C Uᵀ exceeds that of K by this factor.
 _EXCESS = 1.1
 
 
@@ -35,7 +35,7 @@ def fit_core(
     Parameters
     ----------
     block : ndarray of shape (m, m)
-        Kernel block of the determining rows with themselves.
+        Kernel entries between the determining rows.
     interpolation : ndarray of shape (r, m)
         Pseudo-inverse of ``values[determining]``.
     determining : ndarray of shape (m,)
@@ -47,7 +47,7 @@ def fit_core(
     diagonal : ndarray of shape (n_rows,)
         The diagonal part to start from.
     largest : ndarray of shape (n_rows,)
-        The diagonal part never exceeds it.
+        Upper bound of the diagonal part.
     updates : int
 
     Returns
@@ -55,7 +55,7 @@ def fit_core(
     core : ndarray of shape (r, r)
         Positive semi-definite.
     diagonal : ndarray of shape (n_rows,)
-        k(x, x) less what the core holds, never negative.
+        k(x, x) minus the diagonal of the approximation by the core, clipped to between 0 and ``largest``.
     """
     whole = interpolation @ symmetric(block) @ interpolation.T
     for _ in range(updates):
@@ -68,10 +68,10 @@ def fit_core(
 
 
 def unshared_diagonal(own_entries: FloatArray, block: FloatArray, coincident: tuple[IntArray, IntArray]) -> FloatArray:
-    """k(x, x) less the largest entry of x with another sampled point, never negative.
+    """k(x, x) minus the largest entry of x with another sampled point, at least zero.
 
-    Two points alone with each other leave this on the diagonal and one direction; more would make their block less the
-    diagonal part indefinite, whether they are in one cluster or in two.
+    The 2 by 2 block of two near points is the sum of this diagonal and a matrix of rank one. A larger diagonal part
+    would make the rest of the block indefinite, whether the two points are in one cluster or in two.
     """
     others = np.abs(block)
     others[coincident] = 0
@@ -79,9 +79,9 @@ def unshared_diagonal(own_entries: FloatArray, block: FloatArray, coincident: tu
 
 
 def limit_rows(values: FloatArray, core: FloatArray, own_entries: FloatArray) -> FloatArray:
-    """Scale down, in place, basis rows that hold too much of the diagonal; return what each row holds of it.
+    """Scale down, in place, basis rows whose diagonal entry of U C Uᵀ is too large; return the diagonal entries.
 
-    Rows of points unlike those that a basis was fitted to can be too large by orders of magnitude.
+    The rows of points that are unlike the sampled rows can be too large by orders of magnitude.
     """
     held = diagonal_of(values, core)
     allowed = _EXCESS * own_entries

@@ -1,4 +1,4 @@
-"""Bases into the inner matrix C: which of its blocks are kept, and how each is computed."""
+"""The inner matrix C of given bases: the blocks that are kept, and how each block is computed."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from blockbasis.matrix import KernelMatrix, tiles
 from blockbasis.operators.inner import Cutoff, InnerMatrix
 from blockbasis.partition import Partition
 
-#: Updates of the core and the diagonal part of a cluster against each other.
+#: Updates of the core and the diagonal part of a cluster, in turn.
 _CORE_UPDATES = 20
-#: Dropping fewer blocks than this part is not worth the definiteness that it may cost.
+#: No blocks are dropped where fewer than this share could be: dropped blocks can make C indefinite.
 _WORTH_DROPPING = 0.25
 
 
@@ -33,9 +33,10 @@ _WORTH_DROPPING = 0.25
 def related_pairs(
     matrix: KernelMatrix, partition: Partition, budget: float, streams: Sequence[np.random.Generator], n_jobs: int
 ) -> tuple[NDArray[np.bool_], float]:
-    """Pairs of clusters whose blocks are needed when ``budget`` of squared error may be given up, and what is.
+    """Mask of the pairs of clusters whose blocks are kept, and the squared error of the others, at most ``budget``.
 
-    Pairs far apart are told by a bound, the others by a few sampled entries of each; the smallest are dropped first.
+    The energy of a block is estimated from a few sampled entries and limited by a bound that follows from the distance
+    of the clusters. Blocks of least energy are dropped first.
     """
     k = partition.n_clusters
     kept = np.ones((k, k), dtype=bool)
@@ -62,7 +63,7 @@ def related_pairs(
 
 
 def far_pairs(matrix: KernelMatrix, partition: Partition, budget: float) -> tuple[NDArray[np.bool_], float]:
-    """Pairs of clusters that remain when those so far apart that a bound allows it are dropped, and what that costs."""
+    """Mask of the pairs of clusters that are kept when a bound limits the error of the others, and that bound."""
     k = partition.n_clusters
     kept = np.ones((k, k), dtype=bool)
     if budget <= 0 or not isinstance(matrix.kernel, RadialKernel):
@@ -77,7 +78,7 @@ def far_pairs(matrix: KernelMatrix, partition: Partition, budget: float) -> tupl
 
 
 def _largest_energies(matrix: KernelMatrix, partition: Partition, i: IntArray, j: IntArray) -> FloatArray:
-    """Bound of the squared norm of blocks (i, j): a decreasing profile at the least distance that the radii allow."""
+    """Bound of the squared norm of blocks (i, j): the kernel at the least distance that the radii allow."""
     sizes = partition.sizes.astype(np.float64)
     if not isinstance(matrix.kernel, RadialKernel):
         return np.full(len(i), np.inf)
@@ -91,7 +92,7 @@ def _largest_energies(matrix: KernelMatrix, partition: Partition, i: IntArray, j
 
 @dataclass(frozen=True)
 class Coordinates:
-    """Rows of a cluster that determine coordinates in its basis, the pseudo-inverse of the basis there, and the core.
+    """Determining rows of a cluster, the pseudo-inverse of the basis on these rows, and the core.
 
     Parameters
     ----------
@@ -118,7 +119,7 @@ def coordinates_of(
     block = symmetric(matrix.block(rows, rows))
     if diagonal and basis.diagonal.any():
         own = matrix.diagonal(basis.cluster)[basis.rows - basis.cluster.start].astype(np.float64)
-        most = np.minimum(2 * basis.diagonal, own)  # settled by the basis: a bound beyond which nothing was found
+        most = np.minimum(2 * basis.diagonal, own)  # near the diagonal part that the basis was fitted with
         core, _ = fit_core(block, interpolation, chosen, basis.values, own, basis.diagonal, most, _CORE_UPDATES)
     else:
         core = symmetric(interpolation @ block @ interpolation.T)
@@ -132,9 +133,9 @@ def sampled_inner(
     n_jobs: int,
     known: tuple[InnerMatrix, NDArray[np.bool_]] | None = None,
 ) -> InnerMatrix:
-    """C from one set of rows per cluster, so that C = P K(I, I) Pᵀ is positive semi-definite while all blocks are kept.
+    """C = P K(I, I) Pᵀ from one set of rows for each cluster: positive semi-definite while all blocks are kept.
 
-    ``known`` is an earlier inner matrix with a mask of the clusters whose coordinates are unchanged.
+    ``known`` is an earlier inner matrix and a mask of the clusters whose coordinates have not changed since.
     """
     k = len(coordinates)
 
@@ -167,7 +168,7 @@ def _sampled_blocks(
 
 
 def strips(widths: Sequence[int], height: int) -> list[slice]:
-    """Consecutive blocks whose strip of ``height`` rows stays within one tile (or is a single block)."""
+    """Groups of consecutive blocks, as slices: a strip of ``height`` rows fits into one tile, or is a single block."""
     limit = max((tile.stop - tile.start for tile in tiles(sum(widths), height)), default=0)
     found, start, width = [], 0, 0
     for position, own in enumerate(widths):
@@ -181,7 +182,7 @@ def strips(widths: Sequence[int], height: int) -> list[slice]:
 
 
 def exact_block(matrix: KernelMatrix, a: slice, U: FloatArray, b: slice, V: FloatArray) -> FloatArray:
-    """Uᵀ K_ab V from every entry of K_ab, tile by tile: quadratic in the number of points."""
+    """Uᵀ K_ab V from every entry of K_ab, tile by tile, at a cost quadratic in the number of points."""
     block = np.zeros((U.shape[1], V.shape[1]))
     for tile in tiles(V.shape[0], U.shape[0]):
         there = slice(b.start + tile.start, b.start + tile.stop)
@@ -192,7 +193,7 @@ def exact_block(matrix: KernelMatrix, a: slice, U: FloatArray, b: slice, V: Floa
 def inner_of_blocks(
     row_ranks: Sequence[int], rows: Sequence[dict[int, FloatArray]], column_ranks: Sequence[int] | None = None
 ) -> InnerMatrix:
-    """C from its blocks: those from the diagonal on when it is symmetric, all of them when ``column_ranks`` is given."""
+    """C from its blocks: those on and above the diagonal for a symmetric C, all of them with ``column_ranks``."""
     offsets = _offsets(row_ranks)
     kept = tuple(np.array(sorted(row), dtype=np.intp) for row in rows)
     panels = tuple(np.concatenate([row[int(j)] for j in own], axis=1) for row, own in zip(rows, kept, strict=True))
@@ -209,7 +210,7 @@ def _offsets(ranks: Sequence[int]) -> IntArray:
 
 
 def truncated_inner(inner: InnerMatrix, ranks: IntArray) -> InnerMatrix:
-    """C of the leading ``ranks`` functions of every cluster."""
+    """C restricted to the leading ``ranks`` functions of every cluster."""
     panels = tuple(
         np.concatenate([inner.block(i, int(j))[: ranks[i], : ranks[j]] for j in kept], axis=1)
         for i, kept in enumerate(inner.kept)
@@ -234,7 +235,7 @@ def transformed_inner(inner: InnerMatrix, factors: Sequence[FloatArray | None]) 
 
 
 def drop_small_blocks(inner: InnerMatrix, budget: float, spent: float) -> tuple[InnerMatrix, float]:
-    """C without its smallest off-diagonal blocks, while the squared error given up stays in the budget."""
+    """C without its smallest off-diagonal blocks, and the squared error of all dropped blocks, at most ``budget``."""
     pairs = [(i, int(j)) for i, kept in enumerate(inner.kept) for j in kept[1:]]
     if budget <= 0 or not pairs:
         return inner, spent
@@ -251,11 +252,11 @@ def drop_small_blocks(inner: InnerMatrix, budget: float, spent: float) -> tuple[
 
 
 def cutoff_record(inner: InnerMatrix, spent: float, norm: float) -> Cutoff:
-    """What was cut off: the share of the blocks, and the relative error that this adds."""
+    """Share of the blocks that were dropped, and the relative error that this adds."""
     return Cutoff(1 - inner.density, math.sqrt(spent) / norm if norm else 0.0)
 
 
 def definite_core(core: FloatArray, *, diagonal: bool) -> FloatArray:
-    """A diagonal block, symmetric to the last digit; positive semi-definite where a diagonal part was taken out."""
+    """A diagonal block made exactly symmetric, and positive semi-definite where a diagonal part is carried."""
     core = symmetric(core)
     return semidefinite_part(core) if diagonal else core

@@ -20,9 +20,9 @@ from blockbasis.matrix import KernelMatrix
 SAMPLING_ITERATIONS = 2
 SVD_ITERATIONS = 2
 OVERSAMPLING = 10
-#: A random range that would be more than one such part of the space gains nothing over the whole space.
+#: A matrix that is at most so many times as wide as the random range is decomposed whole.
 _DIRECT = 3
-#: Singular values below so many roundings of the largest are not kept.
+#: Singular values below so many rounding units of the largest one are dropped.
 _NEGLIGIBLE = 10.0
 
 
@@ -38,10 +38,10 @@ def randomized_sampling(
     iterations: int = SAMPLING_ITERATIONS,
     candidates: IntArray | None = None,
 ) -> ColumnSample:
-    """Algorithm 1: important columns and rows, each by pivoted QR restricted to the other.
+    """Algorithm 1: important columns by pivoted QR on the important rows, and important rows on these columns.
 
-    Iteration s pivots s * rank columns (the paper's sets grow to q r), drops those whose diagonal entry of R is
-    negligible, and the loop ends early once the pivots stay as they were.
+    Iteration s chooses s * rank pivots (the paper's sets grow to q r) and drops those whose diagonal entry of R is
+    negligible. The loop ends early when an iteration does not change the pivots.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def randomized_sampling(
 
 
 def _important_columns_of(matrix: KernelMatrix, rows: IntArray, candidates: IntArray | None, size: int) -> IntArray:
-    """Pivots among the candidates (None is all columns), seen on some rows; entries are evaluated tile by tile."""
+    """Pivots among the candidates (None is all columns) on the given rows; entries are evaluated tile by tile."""
 
     def evaluate(tile: slice) -> FloatArray:
         columns: Index = tile if candidates is None else candidates[tile]
@@ -86,7 +86,7 @@ def _important_columns_of(matrix: KernelMatrix, rows: IntArray, candidates: IntA
 
 
 def _important_rows_of(matrix: KernelMatrix, cluster: slice, columns: IntArray, size: int) -> IntArray:
-    """Pivots among a cluster's rows, counted inside it and seen on some columns: pivoted LQ, tile by tile."""
+    """Pivots among the rows of a cluster on the given columns, as positions in the cluster: pivoted LQ by tiles."""
 
     def evaluate(tile: slice) -> FloatArray:
         return matrix.block(slice(cluster.start + tile.start, cluster.start + tile.stop), columns).T
@@ -95,9 +95,9 @@ def _important_rows_of(matrix: KernelMatrix, cluster: slice, columns: IntArray, 
 
 
 def pool_of_cluster(matrix: KernelMatrix, cluster: slice, rank: int, rng: np.random.Generator) -> IntArray:
-    """First loop of Algorithm 3: the cluster's points that matter to ``rank`` random columns.
+    """First loop of Algorithm 3: the important points of a cluster for ``rank`` random columns.
 
-    The pools of all clusters together are the candidates of the second loop, which is Algorithm 1 on them.
+    The union of the pools of all clusters is the set of candidates of the second loop, which applies Algorithm 1.
     """
     available = matrix.shape[1]
     drawn = rng.choice(available, min(rank, available), replace=False)
@@ -115,7 +115,7 @@ def randomized_svd(
     iterations: int = SVD_ITERATIONS,
     oversampling: int = OVERSAMPLING,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Algorithm 4: leading singular triplets by a random range and power iterations.
+    """Algorithm 4: leading singular triplets by a randomized range finder with power iterations.
 
     Parameters
     ----------
@@ -158,11 +158,11 @@ def randomized_svd(
 def paper_basis(
     matrix: KernelMatrix, cluster: slice, sample: ColumnSample, rank: int, rng: np.random.Generator
 ) -> ClusterBasis:
-    """First half of Algorithm 5: Algorithm 4 on the important columns, the important rows kept for the inner matrix.
+    """First half of Algorithm 5: Algorithm 4 on the important columns; the inner matrix uses the important rows.
 
     The sampled columns are the landmarks that continue the basis to new points.
     """
-    # The inner matrix inverts few rows of U, which amplifies rounding: U is rounded to its storage after that.
+    # The pseudo-inverse of few rows of U amplifies rounding errors, so that all work is in float64.
     columns = matrix.double.block(cluster, sample.columns)
     U, s, _ = randomized_svd(columns * sample.scales, rank, rng)
     negligible = max(_NEGLIGIBLE * float(np.finfo(np.float64).eps), float(np.finfo(matrix.dtype).eps))
@@ -184,7 +184,7 @@ def paper_basis(
 def pairwise_block(
     matrix: KernelMatrix, row_basis: ClusterBasis, column_basis: ClusterBasis, rng: np.random.Generator
 ) -> FloatArray:
-    """Second half of Algorithm 5 for one pair of clusters: important rows and fresh uniform ones, drawn anew."""
+    """Second half of Algorithm 5 for one pair of clusters: the important rows and new uniform rows of both."""
     same = matrix.symmetric and row_basis is column_basis
     rows, left = _drawn_coordinates(row_basis, rng)
     columns, right = (rows, left) if same else _drawn_coordinates(column_basis, rng)
@@ -192,7 +192,7 @@ def pairwise_block(
 
 
 def _drawn_coordinates(basis: ClusterBasis, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
-    """Important and uniform rows of a basis, and the pseudo-inverse of the basis there."""
+    """Important and uniform rows of a basis, and the pseudo-inverse of the basis on these rows."""
     assert basis.vectors is not None
     height, rank = basis.vectors.shape
     chosen = np.union1d(basis.rows - basis.cluster.start, rng.choice(height, min(rank, height), replace=False))

@@ -1,4 +1,4 @@
-"""Columns of large volume, by pivoted QR that goes over each tile of a wide matrix once."""
+"""Columns of large volume, by tournament pivoting that reads each tile of a wide matrix once."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from scipy import linalg
 
 from blockbasis._typing import FloatArray, IntArray
 
-#: Where pivoted QR stops: |R_jj| against |R_11|.
+#: Pivoted QR stops where |R_jj| / |R_11| is smaller than this.
 _PIVOT_TOLERANCE = 1e-12
 
-#: Entries of a tile that pivoted QR takes at once, 1 MB of float64: it goes over all of them for each pivot, several
-#: times slower from memory than from a core's L2 cache. A tile has at least so many columns for each one it keeps.
+#: Entries of a tile, 1 MB of float64. Pivoted QR reads the whole tile for each pivot, so that the tile should fit into
+#: the L2 cache of a core. A tile has at least so many columns for each pivot.
 _PIVOTED_ENTRIES = 2**17
 _TILE_COLUMNS_PER_PIVOT = 4
 
 
 def important_columns(block: FloatArray, size: int) -> IntArray:
-    """At most ``size`` columns of large volume: pivoted QR, cut where the diagonal of R is negligible.
+    """At most ``size`` columns of large volume, by pivoted QR; columns with a negligible diagonal of R are dropped.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def important_columns(block: FloatArray, size: int) -> IntArray:
     Returns
     -------
     ndarray
-        Indices of the columns, in the order of the pivots; `tournament` says how they are found in a wide block.
+        Indices of the columns, in the order of the pivots. `tournament` describes the search in a wide block.
     """
     return tournament(lambda tile: block[:, tile], block.shape, size)
 
@@ -37,15 +37,15 @@ def important_columns(block: FloatArray, size: int) -> IntArray:
 def tournament(evaluate: Callable[[slice], FloatArray], shape: tuple[int, int], size: int) -> IntArray:
     """At most ``size`` columns of large volume of a matrix that is given tile by tile.
 
-    A matrix that fits in the cache is one tile, and the result is that of pivoted QR. Of a wider one each tile's
-    pivots are found by themselves, and the pivots of all tiles stand for the matrix in the next round. This is the
-    tournament pivoting of Demmel, Grigori, Gu and Xiang, "Communication avoiding rank revealing QR factorization with
-    column pivoting" (2015): one pass over the matrix, whose pivots reveal the rank as those of pivoted QR do.
+    A matrix that fits into the cache is one tile, and the result is that of pivoted QR. A wider matrix is divided into
+    tiles: the pivots of each tile are chosen independently, and the next round chooses among the pivots of all tiles.
+    This is the tournament pivoting of Demmel, Grigori, Gu and Xiang, "Communication avoiding rank revealing QR
+    factorization with column pivoting" (2015). It takes one pass over the matrix, and its pivots are rank-revealing.
 
     Parameters
     ----------
     evaluate : callable
-        From a range of columns to their entries, an array of shape (m, width).
+        Takes a range of columns and returns their entries, an array of shape (m, width).
     shape : tuple of int
         Rows m and columns n of the whole matrix.
     size : int
@@ -53,7 +53,7 @@ def tournament(evaluate: Callable[[slice], FloatArray], shape: tuple[int, int], 
     Returns
     -------
     ndarray
-        Indices of the columns, in the order of the last round's pivots.
+        Indices of the columns, in the order of the pivots of the last round.
 
     Examples
     --------
@@ -81,8 +81,8 @@ def tournament(evaluate: Callable[[slice], FloatArray], shape: tuple[int, int], 
 
 
 def _pivots(block: FloatArray, size: int) -> IntArray:
-    """Pivots of a plain pivoted QR, cut where the diagonal of R is negligible."""
-    # SciPy's qr would copy a block in C order twice, and R once more, of which only the diagonal is looked at.
+    """Pivots of pivoted QR; pivots with a negligible diagonal entry of R are dropped."""
+    # scipy.linalg.qr would copy a block in C order twice, and R once more, although only its diagonal is needed.
     work = np.array(block, order="F")
     (geqp3,) = linalg.get_lapack_funcs(("geqp3",), (work,))
     length = int(geqp3(work, lwork=-1, overwrite_a=True)[3][0])

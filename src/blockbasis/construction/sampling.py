@@ -1,9 +1,9 @@
-"""A cluster's columns: which columns of its row-submatrix M_i = K(X_i, X) span what the cluster sees.
+"""Columns of the row-submatrix M_i = K(X_i, X) of a cluster that represent its column space.
 
-Energy sampling is the default: with each column taken with a probability that follows its energy and divided by the
-square root of it, B Bᵀ is an unbiased estimate of M_i M_iᵀ, so the leading left singular vectors of B are nearly
-those of M_i. The paper's Algorithms 1 to 3, which look for columns of large volume, are in
-`blockbasis.construction.paper`.
+Energy sampling is the default. Each column is taken with a probability that follows its energy, and is divided by the
+square root of this probability. B Bᵀ is then an unbiased estimate of M_i M_iᵀ for the sampled columns B, and the
+leading left singular vectors of B are close to those of M_i. The paper's Algorithms 1 to 3, which search for columns of
+large volume, are in `blockbasis.construction.paper`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from blockbasis._typing import FloatArray, IntArray
 from blockbasis.matrix import KernelMatrix, tiles
 from blockbasis.partition import Partition
 
-#: Columns drawn per unit of rank by the methods that follow the paper's Nyström setting of 2r.
+#: Columns for each unit of rank, for the methods that follow the paper's setting of 2r columns.
 PLAIN_COLUMNS_PER_RANK = 2
 
 #: Rows of the cluster and columns of each other cluster that estimate the energy between the two.
 _ENERGY_ROWS = 10
 _ENERGY_COLUMNS = 20
-#: Part of the columns drawn uniformly: so few samples can miss a cluster that holds a few large entries.
+#: Share of the columns drawn uniformly: the few entries that estimate an energy can miss a few large ones.
 _UNIFORM_SHARE = 0.01
 
 _LEVERAGE_OVERSAMPLING = 10
@@ -37,7 +37,7 @@ class ColumnSample:
     columns : ndarray of shape (t,)
         Column indices in cluster order, each once.
     scales : ndarray of shape (t,)
-        What each column is multiplied by before a basis is taken.
+        Factor of each column.
     rows : ndarray, may be empty
         Important rows, counted inside the cluster (the paper's Pi_r).
     """
@@ -48,7 +48,7 @@ class ColumnSample:
 
 
 def unscaled(columns: IntArray, rows: IntArray | None = None) -> ColumnSample:
-    """Columns as they are, with important rows where these are known."""
+    """Columns with factors of one, and the important rows where they are known."""
     empty = np.empty(0, dtype=np.intp)
     return ColumnSample(columns, np.ones(columns.shape[0]), empty if rows is None else rows)
 
@@ -64,7 +64,7 @@ def energy_sampling(
     rng: np.random.Generator,
     rows: IntArray | None = None,
 ) -> ColumnSample:
-    """About ``n_columns`` columns, each cluster's share following the energy that ``cluster`` sees in it.
+    """About ``n_columns`` columns; the share of a column cluster follows its energy with ``cluster``.
 
     Parameters
     ----------
@@ -76,8 +76,8 @@ def energy_sampling(
     n_columns : int
     rng : Generator
     rows : ndarray, default=None
-        Sampled rows of the cluster. The cluster's own columns are then drawn among them, so that the diagonal part of
-        each own column is known from its row.
+        Sampled rows of the cluster. The columns of the cluster itself are then drawn among these rows, so that the
+        diagonal part of each such column is known.
     """
     if n_columns >= matrix.shape[1] and (rows is None or len(rows) == cluster.stop - cluster.start):
         return every_column(matrix)
@@ -98,7 +98,7 @@ def energy_sampling(
 
 
 def cluster_energies(matrix: KernelMatrix, cluster: slice, columns: Partition, rng: np.random.Generator) -> FloatArray:
-    """Mean squared entry between ``cluster`` and each column cluster, each point's own entry left out."""
+    """Mean squared entry between ``cluster`` and each column cluster, without the entries of points with themselves."""
     rows = cluster.start + rng.choice(cluster.stop - cluster.start, _at_most(_ENERGY_ROWS, cluster), replace=False)
     counts = np.minimum(columns.sizes, _ENERGY_COLUMNS)
     picked = _one_of_each_part(columns, counts, rng)
@@ -112,10 +112,12 @@ def cluster_energies(matrix: KernelMatrix, cluster: slice, columns: Partition, r
 
 
 def _one_of_each_part(columns: Partition, counts: IntArray, rng: np.random.Generator) -> IntArray:
-    """So many columns of each cluster, ascending: one from each of as many parts of its points, none twice.
+    """``counts`` columns of each cluster, ascending and without repetition: a stratified sample.
 
-    The parts differ by a point in size, but begin at a random one: every column of a cluster has the same chance. For
-    all clusters at once, since a call for each of them would be most of the work where they are many.
+    The points of a cluster are divided into as many parts as columns are wanted, and one column is drawn from each
+    part. The parts differ in size by at most one point and begin at a random point, so that every column of a cluster
+    has the same probability. The columns of all clusters are drawn at once: one call for each cluster would be slow
+    when there are many.
     """
     each = np.repeat(np.arange(len(counts)), counts)
     part = np.arange(len(each)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -127,9 +129,9 @@ def _one_of_each_part(columns: Partition, counts: IntArray, rng: np.random.Gener
 
 
 def _inclusion_probabilities(energies: FloatArray, sizes: IntArray, n_columns: int) -> FloatArray:
-    """Probability of a column of each cluster: as its energy, at most one, ``n_columns`` expected in all."""
+    """Probability of the columns of each cluster: proportional to energy, at most one, ``n_columns`` in expectation."""
     largest = float(energies.max())
-    # A cluster far from all others sees energies that have all but underflowed: nothing to choose by.
+    # The energies of a cluster far from all others underflow, and all columns get the same weight.
     relative = energies / largest if largest > np.finfo(np.float64).tiny else np.ones_like(energies)
     weights = (1 - _UNIFORM_SHARE) * relative + _UNIFORM_SHARE * float(relative @ sizes) / float(sizes.sum())
     certain = np.zeros(sizes.shape[0], dtype=bool)
@@ -160,8 +162,8 @@ def leverage_sampling(
     """Columns drawn with replacement by their leverage scores for the leading ``rank`` directions.
 
     The scores are those of a Gaussian sketch of the row space, after Drineas, Magdon-Ismail, Mahoney and Woodruff,
-    "Fast approximation of matrix coherence and statistical leverage" (2012). One pass over the whole row-submatrix:
-    quadratic in the number of points, as in the paper's comparison.
+    "Fast approximation of matrix coherence and statistical leverage" (2012). The sketch takes one pass over the whole
+    row-submatrix, so that the cost is quadratic in the number of points, as in the paper's comparison.
     """
     scores = leverage_scores(matrix, cluster, rank, rng)
     drawn = rng.choice(matrix.shape[1], n_columns, replace=True, p=scores / scores.sum())
@@ -189,7 +191,7 @@ def every_column(matrix: KernelMatrix) -> ColumnSample:
 
 
 def own_columns(cluster: slice) -> ColumnSample:
-    """The cluster's own columns, its diagonal block: what MEKA takes its bases from."""
+    """The columns of the cluster's own points, its diagonal block. MEKA takes its bases from these columns."""
     return unscaled(np.arange(cluster.start, cluster.stop))
 
 

@@ -1,8 +1,9 @@
-"""C made positive semi-definite, block-sparse as it is.
+"""Repair of an indefinite inner matrix C that keeps its zero blocks.
 
-C = P K(I, I) Pᵀ is positive semi-definite while all its blocks are kept and no diagonal part is taken out. Where blocks
-were dropped, or the diagonal parts of near points in different clusters are too large, C has negative eigenvalues. They
-are small: the sum of their squares is at most the squared norm of what was dropped.
+C = P K(I, I) Pᵀ is positive semi-definite while all of its blocks are kept and no diagonal part is subtracted. C can
+have negative eigenvalues where blocks were dropped, or where the diagonal parts of near points in different clusters
+are too large. Negative eigenvalues that are due to dropped blocks are small: the sum of their squares is at most the
+squared norm of the dropped blocks.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from blockbasis._linalg import DEFINITE, negative_eigenpairs
 from blockbasis._typing import FloatArray
 from blockbasis.operators.inner import InnerMatrix
 
-#: Negative eigenvalues of so many roundings of the largest diagonal entry come from the precision of the work.
+#: Negative eigenvalues below so many rounding units of the largest diagonal entry are rounding errors.
 _ROUNDINGS = 10.0
-#: Components of more columns are not decomposed, nor those with blocks dropped, whose nearest semi-definite matrix would
-#: fill them: all their eigenvalues are raised. The shift is searched from this share of
-#: the largest diagonal entry on, by this factor.
+#: Components of more columns are not decomposed, nor are those with dropped blocks: their nearest semi-definite matrix
+#: would have no zero blocks. A multiple of the identity is added to them instead. The search for the smallest multiple
+#: starts at this share of the largest diagonal entry and goes up by this factor.
 _DECOMPOSED = 1500
 _FIRST_SHIFT = 1e-7
 _SHIFT_STEP = 3.0
@@ -27,9 +28,9 @@ _SHIFT_STEP = 3.0
 def semidefinite_inner(inner: InnerMatrix, precision: float) -> InnerMatrix:
     """C with no negative eigenvalue beyond rounding, and with the same blocks.
 
-    A Cholesky factorization of each connected component tells whether there are any. The nearest semi-definite matrix
-    takes the place of a small component with all its blocks. Others get a multiple of the identity, as small as makes
-    them definite.
+    A Cholesky factorization of each connected component shows whether the component has negative eigenvalues. A small
+    component with all of its blocks is replaced by the nearest semi-definite matrix. To any other component a multiple
+    of the identity is added, the first of an increasing sequence that makes the component definite.
 
     Parameters
     ----------

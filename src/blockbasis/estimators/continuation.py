@@ -1,8 +1,8 @@
 """Functions known at the points of a compressed matrix, continued to new points.
 
-The extension of a cluster's basis (`blockbasis.extension`) knows of its own points only, and where the next cluster
-begins it goes astray: there one function has two continuations, which meet at no point. But a function learnt is known
-at all points. So each cluster fits it by kernel columns at its own points and at those beyond its border.
+The extension of the basis of a cluster (`blockbasis.operators.extension`) depends on its own landmarks only, and the
+extensions of two clusters differ at the border between them. A learnt function is known at all points, so that each
+cluster fits it by kernel columns at its own points and at the points beyond its border.
 """
 
 from __future__ import annotations

@@ -49,9 +49,9 @@ class BlockBasis(Product):
     entries : Entries
         Kernel entries evaluated to build it.
     cutoff : Cutoff or None
-        What was cut off from C, when that was asked for.
+        Record of the blocks of C that were dropped, when ``cutoff`` was given.
     error_estimate : ErrorEstimate or None
-        Relative Frobenius error, when a tolerance or a budget was asked for: from exact rows not used before.
+        Relative Frobenius error, from a sample of exact entries, when a tolerance or a budget was given.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""What a factorization will cost, and which clusters and ranks it takes to reach a tolerance or keep a budget."""
+"""The cost of a factorization, and the clusters and ranks that meet a tolerance or keep a budget."""

@@ -1,8 +1,9 @@
-"""Ranks that compete for memory.
+"""Allocation of memory to the ranks of the clusters.
 
-One more basis function in cluster i costs n_i floats and the ranks of the clusters that C relates it to, and removes the
-next part of the cluster's residual. At a price for a float every cluster takes what is worth it, and the price is set so
-that a squared error or a budget is kept. Gains fall with the rank, so that one bisection finds the price.
+One more basis function in cluster i costs n_i floats, and one float for each basis function of the clusters that C
+relates to cluster i. It reduces the squared error by a gain that decreases with the rank. At a given price of a float,
+every cluster takes the functions whose gain exceeds their cost. A bisection finds the price at which the squared error
+or the number of floats is as required.
 """
 
 from __future__ import annotations
@@ -17,31 +18,32 @@ from scipy.optimize import isotonic_regression
 
 from blockbasis._typing import FloatArray, IntArray
 
-#: Prices are searched over this range of their logarithm, by so many halvings.
+#: Range of the logarithm of the price, and number of bisection steps.
 _PRICE_RANGE = 90.0
 _HALVINGS = 34
-#: Ranks and the ranks of related clusters are fitted to each other so many times.
+#: Iterations for the ranks at a price, since the cost of a function depends on the ranks of related clusters.
 _FIXED_POINT_STEPS = 12
 
 
 @dataclass(frozen=True)
 class Allocation:
-    """Clusters with their residuals, competing for floats.
+    """Clusters with their residuals, among which floats are allocated.
 
     Parameters
     ----------
     residuals : sequence of arrays
-        Squared error that each cluster leaves at ranks 0, 1, ...
+        Squared error due to each cluster at ranks 0, 1, ...
     sizes : ndarray of shape (m,)
-        Points of each cluster.
+        Number of points of each cluster.
     weights : ndarray of shape (m,)
-        Number of clusters that each stands for.
+        Number of clusters that each cluster represents.
     related : callable
-        From the ranks to the sum of the ranks of the clusters that C relates each cluster to, itself included.
+        Takes the ranks, and returns for each cluster the sum of the ranks of the clusters that C relates to it,
+        including its own.
     fixed : float
-        Floats stored whatever the ranks are.
+        Floats that do not depend on the ranks.
     per_function : ndarray of shape (m,)
-        Floats that each basis function takes beside its values and its part of C.
+        Floats of one basis function in addition to its values in U and its part of C.
     """
 
     residuals: Sequence[FloatArray]
@@ -80,7 +82,7 @@ class Allocation:
         return float(self.weights @ left)
 
     def at_price(self, price: float) -> IntArray:
-        """Rank of each cluster at a price for a float; at least one."""
+        """Rank of each cluster at a price of a float; at least one."""
         flat, starts = self._flat
         ranks = np.maximum(self.highest / 2, 1.0)
         for _ in range(_FIXED_POINT_STEPS):
@@ -93,13 +95,13 @@ class Allocation:
         return np.asarray(new, dtype=np.intp)
 
     def within(self, allowed: float) -> IntArray:
-        """Ranks of least memory whose predicted squared error is allowed; all functions when none are enough."""
+        """Ranks of least memory with a predicted squared error of at most ``allowed``; else the largest ranks."""
         if self.error(self.highest) > allowed:
             return self.highest
         return self.at_price(self._price(lambda ranks: self.error(ranks) <= allowed))
 
     def affordable(self, budget: float) -> IntArray:
-        """Ranks of least predicted error within a number of floats: by price, then function by function."""
+        """Ranks of least predicted error within ``budget`` floats: by a price, then one function after the other."""
         if self.stored(self.highest) <= budget:
             return self.highest
         low, high = self._range
@@ -130,7 +132,7 @@ class Allocation:
         return high - _PRICE_RANGE, high
 
     def _price(self, enough: Callable[[IntArray], bool]) -> float:
-        """The highest price, to a small part, whose ranks are ``enough``."""
+        """The highest price, up to the precision of the bisection, whose ranks are ``enough``."""
         low, high = self._range
         for _ in range(_HALVINGS):
             middle = (low + high) / 2

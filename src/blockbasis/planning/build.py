@@ -1,8 +1,8 @@
-"""A plan into the factorization that keeps its goal.
+"""The factorization of a plan.
 
-Bases are sketched a little larger than planned, and the draft is checked against entries that it was not made from.
-Where the error is too large, the clusters that hold it get higher ranks; then the smallest ranks that keep the goal are
-chosen by the same check. Everything so far is free of n. The pass over the points comes last.
+Bases are sketched with slightly higher ranks than planned, and the draft is checked against a sample of exact entries.
+Where the error is too large, the clusters with most of the error get higher ranks. The same entries then determine the
+smallest ranks that meet the tolerance. The cost of these steps does not depend on n. The pass over the points is last.
 """
 
 from __future__ import annotations
@@ -32,25 +32,28 @@ from blockbasis.planning.survey import DROPPED_SHARE
 
 #: The check must show the tolerance met by this many standard errors.
 _DEVIATIONS = 2.5
-#: Clusters that hold more than half of their share of the error allowed are raised by this, so many times at the most.
+#: Factor and increment of the ranks of clusters that have more than half of their share of the allowed error, and the
+#: number of times that ranks are raised.
 _RAISE = 1.4
 _RAISE_MORE = 4
 _RAISES = 8
-#: Where a definite C adds error, ranks are chosen for less of it, by this factor beside what is needed.
+#: Where making C semi-definite adds error, ranks are chosen for a smaller error, with this additional factor, and so
+#: many times before ranks are raised.
 _LESS_ERROR = 0.95
 _DEFINITE_TRIALS = 3
-#: Ranks are lowered until the check shows between this part of the error allowed and all of it, by so many trials.
+#: Ranks are lowered until the error is between this share of the allowed error and all of it, in so many trials.
 _NEARLY_ALL = 0.95
 _TRIALS = 8
-#: Determining rows of all clusters are at most this part of the points: C then has an eighth of the entries.
+#: The determining rows of all clusters are at most this share of the points: by symmetry, C then takes at most an
+#: eighth of the entries of the matrix.
 _DETERMINING_SHARE = 0.5
 _LEAST_INNER_ROWS = 4
-#: A diagonal part is carried where it removes more than this share of the squared error that is left.
+#: A diagonal part is carried where the squared error without it is larger by more than this share.
 _DIAGONAL_PAYS = 0.05
 
 
 def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: int) -> BlockBasis:
-    """The factorization of a plan, checked, raised where the error is and cut to its goal."""
+    """The factorization of a plan, with ranks that are checked and adjusted to the goal."""
     partition, method, goal = plan.partition, plan.method, plan.goal
     of_bases, of_pairs, of_inner, of_check = rng.spawn(4)
     planning = matrix.entries
@@ -81,7 +84,7 @@ def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: in
 
 
 def _sample_sizes(partition: Partition, built: IntArray, goal: Goal) -> SampleSizes:
-    """Sizes of the samples, with fewer determining rows where C would otherwise take most of the matrix."""
+    """Sizes of the samples, with fewer determining rows where C would otherwise need too many kernel entries."""
     most = _DETERMINING_SHARE * partition.n_points / max(int(built.sum()), 1)
     inner_rows = int(np.clip(most, _LEAST_INNER_ROWS, FAST.inner_rows))
     return replace(
@@ -94,7 +97,7 @@ def _expected_errors(bases: list[ClusterBasis]) -> FloatArray:
 
 
 def _allocation(draft: Draft, diagonal: bool, fixed: float = 0.0, per_function: FloatArray | None = None) -> Allocation:
-    """Clusters of a draft, competing for floats with the blocks of C that it keeps."""
+    """Allocation of floats among the clusters of a draft, for the blocks of C that the draft keeps."""
     k = len(draft.bases)
     related = np.eye(k)
     for i, kept in enumerate(draft.inner.kept):
@@ -136,7 +139,7 @@ def _meeting_tolerance(
     streams: tuple[np.random.Generator, np.random.Generator],
     n_jobs: int,
 ) -> tuple[Draft, list[FloatArray]]:
-    """A draft that keeps the tolerance with the smallest ranks, and its functions at the checked points."""
+    """A draft that meets the tolerance with the smallest ranks, and its functions at the checked points."""
     partition, method = plan.partition, replace(plan.method, inner="sampled")
     goal_share, tried = 1.0, 0
     for _ in range(_RAISES):
@@ -149,7 +152,7 @@ def _meeting_tolerance(
             share = _share_of_allowed(plan, check, small, kept_values)[1]
             if share <= 1:
                 return small, kept_values
-            goal_share *= _LESS_ERROR / share  # a definite C costs some of it
+            goal_share *= _LESS_ERROR / share  # making C semi-definite has added error
             tried += 1
             if tried < _DEFINITE_TRIALS:
                 continue
@@ -176,7 +179,7 @@ def _raised_bases(
     rng: np.random.Generator,
     n_jobs: int,
 ) -> list[ClusterBasis]:
-    """New bases where a rank is given, the old ones where it is zero."""
+    """New bases where the rank is positive, the old bases where it is zero."""
     method = replace(plan.method, inner="sampled")
     chosen = np.flatnonzero(ranks)
     fresh = make_bases(matrix, plan.partition, ranks, method, sizes, rng, n_jobs, chosen)
@@ -189,7 +192,7 @@ def _raised_bases(
 def _share_of_allowed(
     plan: Plan, check: HeldOutCheck, draft: Draft, values: list[FloatArray], ranks: IntArray | None = None
 ) -> tuple[Measured, float]:
-    """What the check shows at the given ranks (None is all), and the upper end of the error over the one allowed."""
+    """Measured error at the given ranks (None: those of the draft), and its upper bound over the allowed error."""
     spectral = plan.goal.ridge > 0
     ranks = draft.ranks if ranks is None else ranks
     measured = check.measure(draft, values, ranks, diagonal=plan.method.diagonal, spectral=spectral)
@@ -199,7 +202,7 @@ def _share_of_allowed(
 
 
 def _raised(measured: Measured, plan: Plan, ranks: IntArray) -> IntArray:
-    """Higher ranks for clusters with more than half of their share of the allowed error; for all if those are whole."""
+    """Higher ranks for clusters with more than half of their share of the allowed error, or for all if none has."""
     sizes = plan.partition.sizes
     fair = plan.goal.allowed(measured.norm) * sizes / plan.partition.n_points
     growing = ranks < sizes
@@ -213,10 +216,10 @@ def _raised(measured: Measured, plan: Plan, ranks: IntArray) -> IntArray:
 def _smallest_ranks(
     plan: Plan, check: HeldOutCheck, draft: Draft, values: list[FloatArray], share: float, goal_share: float
 ) -> IntArray:
-    """The ranks of least memory that keep the tolerance.
+    """The ranks of least memory that meet the tolerance.
 
-    The predicted error of the ranks is nearly proportional to the measured one: each trial corrects the prediction by
-    the share of the last.
+    The predicted error is nearly proportional to the measured error. Each trial corrects the prediction by the ratio
+    of the two in the trial before.
     """
     allocation = _allocation(draft, plan.method.diagonal)
     best = draft.ranks
@@ -241,7 +244,7 @@ def _smallest_ranks(
 
 
 def _diagonal_pays(check: HeldOutCheck, draft: Draft, values: list[FloatArray]) -> bool:
-    """Whether the error without a diagonal part is larger by more than its floats are worth."""
+    """Whether a diagonal part lowers the error by more than its floats are worth."""
     carried = check.measure(draft, values, draft.ranks, diagonal=True)
     without = check.measure(draft, values, draft.ranks, diagonal=False)
     return without.error > (1 + _DIAGONAL_PAYS) * carried.error
@@ -257,7 +260,7 @@ def _warn_of(measured: Measured, plan: Plan) -> None:
 
 
 def _with_exact_inner(matrix: KernelMatrix, A: BlockBasis) -> BlockBasis:
-    """The same bases with C = Uᵀ (K - D) U from every entry."""
+    """The factorization with the same bases and C = Uᵀ (K - D) U, computed from every entry of K."""
     partition, blocks = A.partition, A.bases
     part = None if A.diagonal_part is None else A.diagonal_part[partition.order].astype(np.float64)
     rows = []

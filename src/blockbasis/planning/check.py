@@ -1,8 +1,9 @@
-"""A draft checked against kernel entries that it was not made from, at a cost free of n.
+"""Check of a draft against exact kernel entries, at a cost that does not depend on n.
 
-Points drawn from every cluster, more of them where error is expected, meet each other in a square of exact entries.
-With the number of pairs that each pair stands for, the square estimates the squared error and norm of the whole matrix
-without bias. Bases are nested, so that the same square tells the error of all smaller ranks.
+A stratified sample of points is drawn from all clusters, with more points where the expected error is larger, and the
+exact entries between all sampled points are evaluated. Each entry is weighted by the number of entries of the matrix
+that it represents, which gives unbiased estimates of the squared error and the squared norm of the whole matrix. Bases
+are nested, so that the same entries give the error of all smaller ranks.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from blockbasis.operators.error_estimate import ErrorEstimate
 from blockbasis.operators.inner import InnerMatrix
 from blockbasis.partition import Partition
 
-#: Points that are checked; all of them where they are few.
+#: Number of checked points; all points are checked where there are at most ``_FEW_POINTS``.
 _POINTS = 1536
 _FEW_POINTS = 4096
 _POINTS_PER_CLUSTER = 2
-#: A squared spectral norm is computed to this precision, and raised by this when it comes from some points only.
+#: Precision of a squared spectral norm, and the factor that raises a norm estimated from a sample of points.
 _SPECTRAL_PRECISION = 1e-4
 _SPECTRAL_MARGIN = 1.1
 
@@ -56,7 +57,7 @@ class Measured:
     spectral: float = math.inf
 
     def upper(self, deviations: float) -> float:
-        """A squared error that the true one stays below."""
+        """Upper bound of the squared error, ``deviations`` standard errors above the estimate."""
         return self.error + deviations * self.stderr
 
     def relative(self) -> ErrorEstimate:
@@ -68,12 +69,12 @@ class Measured:
 
 
 def n_checked(n: int) -> int:
-    """Points to check of ``n``."""
+    """Number of checked points for ``n`` points."""
     return n if n <= _FEW_POINTS else _POINTS
 
 
 class HeldOutCheck:
-    """Exact entries between checked points, and the bases there.
+    """Exact entries between checked points, and the error of drafts on these entries.
 
     Parameters
     ----------
@@ -116,10 +117,10 @@ class HeldOutCheck:
     def measure(
         self, draft: Draft, values: list[FloatArray], ranks: IntArray, *, diagonal: bool, spectral: bool = False
     ) -> Measured:
-        """Error of a draft at the given ranks, none above its own."""
+        """Error of a draft truncated to the given ranks."""
         error = self._error(draft, values, ranks)
         own = np.diagonal(error)
-        # D makes the diagonal exact, unless U C Uᵀ is above it already.
+        # D makes the diagonal exact, except where that of U C Uᵀ exceeds it: D is not negative.
         np.fill_diagonal(error, np.minimum(own, 0) if diagonal else own)
         squared = error * error
         squared *= self.weights
@@ -127,7 +128,7 @@ class HeldOutCheck:
         variance = 0.0
         for block, size in zip(self.blocks, self.partition.sizes, strict=True):
             count = block.stop - block.start
-            if 1 < count < size:  # a row of the square tells of its row and its column of the matrix
+            if 1 < count < size:  # a checked point contributes a row and a column
                 variance += count * float(np.var(2 * rows[block], ddof=1)) * (1 - count / size)
         per_cluster = np.array([float(rows[block].sum()) for block in self.blocks])
         largest = self._spectral_norm(error) if spectral else math.inf
@@ -150,7 +151,7 @@ class HeldOutCheck:
         return error
 
     def _spectral_norm(self, error: FloatArray) -> float:
-        """Squared spectral norm of the error: on average too large when it comes from some points."""
+        """Squared spectral norm of the error; an estimate from a sample of points is too large on average."""
         scaled = error * np.sqrt(np.outer(self.row_weights, self.row_weights))
         if not scaled.any():
             return 0.0
@@ -162,7 +163,7 @@ class HeldOutCheck:
 
 
 def _leading_panels(inner: InnerMatrix, ranks: IntArray, values: list[FloatArray]) -> FloatArray:
-    """Y C in the leading coordinates, its blocks on and above the diagonal."""
+    """Y C in the leading coordinates, from the blocks of C on and above the diagonal."""
     starts = inner.row_offsets[:-1]
     kept = np.zeros(inner.shape[0], dtype=bool)
     for start, rank in zip(starts, ranks, strict=True):
@@ -179,7 +180,7 @@ def _leading_panels(inner: InnerMatrix, ranks: IntArray, values: list[FloatArray
 
 
 def _draw(partition: Partition, expected: FloatArray, rng: np.random.Generator) -> list[IntArray]:
-    """Points of every cluster: half of them where points are, half where error is expected."""
+    """Checked points of every cluster: half of them in proportion to its size, half by its expected error."""
     n, sizes = partition.n_points, partition.sizes
     wanted = n_checked(n)
     if wanted == n:
@@ -194,7 +195,7 @@ def _draw(partition: Partition, expected: FloatArray, rng: np.random.Generator) 
 
 
 def _pair_weights(sizes: IntArray, blocks: list[slice], row_weights: FloatArray) -> FloatArray:
-    """Pairs of points that each checked pair stands for."""
+    """Number of pairs of points that each checked pair represents."""
     weights = np.outer(row_weights, row_weights)
     for block, size in zip(blocks, sizes, strict=True):
         count = block.stop - block.start

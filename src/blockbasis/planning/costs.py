@@ -1,4 +1,4 @@
-"""What a factorization costs, from the sizes of its clusters, their ranks and the pairs of clusters that C relates."""
+"""The cost of a factorization, from the sizes and ranks of its clusters and the share of the blocks of C kept."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from blockbasis.construction.method import SampleSizes
 from blockbasis.matrix import KernelMatrix
 from blockbasis.planning.check import n_checked
 
-#: Size of the block and of the product that rates are measured on, and how often.
+#: Size of the block and of the product whose times give the rates, and number of trials.
 _SAMPLE = 384
 _TRIALS = 3
-#: Factorizations and small products run at this part of the speed of a large product.
+#: Speed of factorizations and small products, as a share of the speed of a large product.
 _EFFICIENCY = 0.4
 #: Operations for each entry of a sampled block and each direction: four products, two of them orthonormalised.
 _PASSES = 14.0
-#: So few floats are not worth a warning.
+#: No warning is given below so many floats.
 _TRIFLE = 10**5
 
 
 def dense_floats(n: int) -> int:
-    """Floats of the dense matrix, counted as those of C are: each pair of symmetric entries once."""
+    """Floats of the dense matrix, with each pair of symmetric entries counted once, as in C."""
     return n * (n + 1) // 2
 
 
 def pays(stored: int, n: int) -> bool:
-    """Whether so many floats are fewer than those of the dense matrix, or too few to speak of."""
+    """Whether ``stored`` floats are at most those of the dense matrix, or too few to matter."""
     return stored <= max(dense_floats(n), _TRIFLE)
 
 
 def stored_floats(sizes: IntArray, ranks: IntArray, *, diagonal: bool, density: float = 1.0) -> int:
     """Floats that a product reads: U, each pair of symmetric entries of C once, D.
 
-    ``density`` is the part of the off-diagonal blocks of C that is kept.
+    ``density`` is the share of the off-diagonal blocks of C that are kept.
     """
     total, own = int(ranks.sum()), int((ranks * (ranks + 1) // 2).sum())
     others = (total * (total + 1) // 2) - own
@@ -48,7 +48,7 @@ def stored_floats(sizes: IntArray, ranks: IntArray, *, diagonal: bool, density: 
 def kept_bytes(
     sizes: IntArray, ranks: IntArray, landmarks: IntArray, n_features: int, itemsize: int, stored: int
 ) -> int:
-    """Bytes of everything kept: what a product reads, the other half of the diagonal blocks, landmarks, partition."""
+    """Bytes of everything kept: the floats of a product, the other halves of diagonal blocks, landmarks, partition."""
     n, k = int(sizes.sum()), len(sizes)
     halves = int((ranks * (ranks - 1) // 2).sum())
     extension = int((landmarks * (n_features + ranks)).sum())
@@ -58,14 +58,14 @@ def kept_bytes(
 
 @dataclass(frozen=True)
 class Work:
-    """Work of a construction, counted.
+    """Counted work of a construction.
 
     Parameters
     ----------
     entries_per_point : float
         Kernel entries that the pass over the points evaluates for each point.
     entries : int
-        Kernel entries in all.
+        Total number of kernel entries.
     operations : float
         Multiplications and additions.
     """
@@ -76,7 +76,7 @@ class Work:
 
 
 def building_work(sizes: IntArray, built: IntArray, density: float, samples: SampleSizes) -> Work:
-    """Work to sketch bases of ranks ``built``, to compute C, to check and to pass over the points."""
+    """Work of the bases of ranks ``built``, of C, of one check and of the pass over the points."""
     n = int(sizes.sum())
     count = np.maximum(samples.rows * built, samples.least_rows)
     rows = np.where(sizes <= np.maximum(2 * count, samples.whole), sizes, count).astype(np.float64)
@@ -92,13 +92,13 @@ def building_work(sizes: IntArray, built: IntArray, density: float, samples: Sam
     operations += 2 * density * total_rows * float(built @ determining) + 6 * float(sizes @ built**2)
     operations += 12.0 * checked**2 * (float(built.mean()) + 10)
     entries = float(rows @ columns) + pairs + passed + checked**2
-    if n <= checked:  # all entries are evaluated once, and kept
+    if n <= checked:  # all entries are evaluated once and cached
         entries = min(entries, dense_floats(n))
     return Work(passed / n, int(entries), operations)
 
 
 def working_bytes(sizes: IntArray, built: IntArray, density: float, samples: SampleSizes, threads: int) -> int:
-    """Bytes alive at once while it is built: samples of a cluster on each thread, copies of C, the check."""
+    """Peak bytes of a construction: the samples of one cluster on each thread, copies of C, and the check."""
     n, total = int(sizes.sum()), int(built.sum())
     count = np.maximum(samples.rows * built, samples.least_rows)
     rows = np.where(sizes <= np.maximum(2 * count, samples.whole), sizes, count)
@@ -111,19 +111,19 @@ def working_bytes(sizes: IntArray, built: IntArray, density: float, samples: Sam
 
 @dataclass(frozen=True)
 class Rates:
-    """Seconds for one kernel entry and for one operation, on this machine and this kernel."""
+    """Seconds of one kernel entry and of one operation, on this machine and for this kernel."""
 
     entry: float
     operation: float
 
     def seconds(self, work: Work, threads: int) -> float:
-        """Time of some work; some of it runs on one thread."""
+        """Seconds of the given work; a fixed share of the work runs on one thread."""
         spent = self.entry * work.entries + self.operation * work.operations / _EFFICIENCY
         return spent * (0.2 + 0.8 / threads)
 
 
 def measure_rates(matrix: KernelMatrix) -> Rates:
-    """Blocks and products, timed; the best of several, since other work may come between."""
+    """Rates from the times of a kernel block and a product; the least of several trials."""
     some = slice(0, min(_SAMPLE, matrix.shape[0]))
     square = np.ones((_SAMPLE, _SAMPLE))
     entry = min(_timed(lambda: KernelMatrix.block(matrix, some, some)) for _ in range(_TRIALS))

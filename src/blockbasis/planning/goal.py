@@ -1,4 +1,4 @@
-"""What a factorization must keep: a tolerance or a budget."""
+"""The goal of a factorization, a tolerance or a budget, and the job that it belongs to."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from blockbasis.kernels import Kernel
 from blockbasis.matrix import CachedKernelMatrix, Counter, KernelMatrix
 from blockbasis.partition import Partition
 
-#: Matrices of so few points are evaluated once, half of their entries by symmetry, and kept while they are compressed:
-#: samples of them would soon have more entries.
+#: Up to so many points, the matrix is evaluated once, half of its entries by symmetry, and cached during compression:
+#: the samples together would have more entries.
 _FEW_POINTS = 4096
-#: Tolerances from this on need no directions that float32 cannot tell apart.
+#: Smallest tolerance for which directions computed in float32 are accurate enough.
 SINGLE_PRECISION = 3e-4
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What a factorization must keep: a relative error, or a number of floats.
+    """The goal of a factorization: a relative error, or a number of floats.
 
     Parameters
     ----------
@@ -31,9 +31,9 @@ class Goal:
     memory : int or None
         Floats.
     everything : bool
-        Whether ``memory`` counts all that is kept, and not only the floats that a product reads.
+        Whether ``memory`` bounds everything that is kept, and not only the floats that a product reads.
     ridge : float
-        What is added to the diagonal before a system is solved; zero when nothing is known of it.
+        Ridge that is added to the diagonal before a system is solved; zero when it is not known.
     """
 
     tol: float | None
@@ -47,11 +47,16 @@ class Goal:
         return 0.0 if self.tol is None else self.tol**2
 
     def allowed(self, norm: float, error: float = 0.0, spectral: float = math.inf) -> float:
-        """Squared error allowed, for the squared norm of K, the squared error and its squared spectral norm.
+        """Allowed squared error.
 
-        No solution of (K + ridge I) x = b changes by more than |E|₂ / ridge when A is positive semi-definite. Where
-        that is within the tolerance before |E| / |K| is, the error allowed is the one at which its spectral norm would
-        be tol times ridge.
+        When A is positive semi-definite, the error E = K - A changes no solution of (K + ridge I) x = b by more than
+        |E|₂ / ridge of its norm. The allowed error is tol |K|, or the error at which |E|₂ would be tol times ridge if
+        that is larger.
+
+        Parameters
+        ----------
+        norm, error, spectral : float
+            Squared Frobenius norm of K, and squared Frobenius and spectral norms of E.
         """
         assert self.tol is not None
         if self.ridge == 0:
@@ -61,7 +66,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be compressed, and how.
+    """Points, kernel, goal and method of one factorization.
 
     Parameters
     ----------
@@ -87,7 +92,7 @@ class Job:
         return int(self.X.shape[0])
 
     def matrix(self, partition: Partition, chosen: np.ndarray | None = None) -> KernelMatrix:
-        """The kernel matrix of the points, or of some of them, in the order of a partition of these."""
+        """The kernel matrix of all points, or of the chosen ones, in the order of their partition."""
         points = self.X if chosen is None else self.X[chosen]
         if chosen is None and self.n_points <= _FEW_POINTS:
             if "K" not in self._dense:

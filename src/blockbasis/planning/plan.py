@@ -1,4 +1,4 @@
-"""What a factorization will be and cost, before it is built."""
+"""The plan of a factorization: clusters, ranks and costs before anything is built."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from blockbasis.planning.goal import Goal, Job
 from blockbasis.planning.search import expected_ranks, least_stored, search_clusters
 from blockbasis.planning.survey import WHOLE_SHARE, Survey
 
-#: What is built over the expected ranks, so that the check can choose.
+#: Factor and increment of the ranks that are built over the expected ones, so that the check can choose.
 _RESERVE = 1.25
 _RESERVE_MORE = 4
-#: When compression does not pay, the tolerance is named that this part of the dense matrix would hold.
+#: Where compression does not pay, the tolerance that is named needs this share of the floats of the dense matrix.
 _WORTHWHILE = 0.75
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Plan:
-    """What a factorization will be and cost, before it is built: see `blockbasis.plan`.
+    """Clusters, ranks and costs of a factorization before it is built, as `blockbasis.plan` returns them.
 
     Parameters
     ----------
@@ -34,14 +34,14 @@ class Plan:
     method : Method
     partition : Partition
     ranks : ndarray of shape (n_clusters,)
-        Expected; those built may differ, since they are checked.
+        Expected ranks; the final ranks may differ, since the check adjusts them.
     density : float
         Expected share of the off-diagonal blocks of C that is kept.
     norm : float
         Squared Frobenius norm of K, estimated.
     kernel : Kernel
     fingerprint : ndarray of shape (n_features,)
-        Of the points: a plan is for these, in this order, only.
+        Fingerprint of the points: a plan holds for these points in this order only.
     dtype : dtype
     predicted_error : float
         Relative Frobenius error.
@@ -50,7 +50,7 @@ class Plan:
     threads : int
         Threads that ``seconds`` is for.
     fitting_tol : float or None
-        Where compression does not pay, or does not fit into free memory: the tolerance that would.
+        Where compression does not pay or does not fit into free memory, a tolerance that would.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class Plan:
 
     @property
     def dense(self) -> int:
-        """Floats of the dense matrix, each pair of symmetric ones counted once."""
+        """Floats of the dense matrix, with each pair of symmetric entries counted once."""
         return costs.dense_floats(self.partition.n_points)
 
     @property
@@ -113,7 +113,7 @@ class Plan:
 
     @property
     def working_bytes(self) -> int:
-        """Bytes that building it takes at its height, those that are kept included."""
+        """Peak bytes of the construction, including the bytes that are kept."""
         threads = min(os.cpu_count() or 1, self.n_clusters)
         return self.nbytes + costs.working_bytes(self.partition.sizes, self.built, self.density, FAST, threads)
 
@@ -124,7 +124,7 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """Time to build, from the work counted and the speed measured."""
+        """Time of the construction, from the counted work and the measured rates."""
         return self.rates.seconds(self._work, self.threads)
 
     @property
@@ -133,7 +133,7 @@ class Plan:
 
     @property
     def remedy(self) -> str:
-        """What to ask for instead, where it does not pay or does not fit."""
+        """Suggestion where compression does not pay or does not fit into free memory."""
         if self.goal.memory is not None:
             return "a smaller memory"
         return f"tol={self.fitting_tol:.2g} or a larger bandwidth" if self.fitting_tol else "a larger tol or bandwidth"
@@ -157,14 +157,14 @@ class Plan:
 
 
 def with_reserve(ranks: IntArray, sizes: IntArray) -> IntArray:
-    """Ranks to build, so that a check can choose among them; a cluster is kept whole where most of it is needed."""
+    """Ranks to build, with a reserve for the check; a cluster is kept whole where its rank is close to its size."""
     most = np.ceil(WHOLE_SHARE * sizes).astype(np.intp)
     more = np.ceil(_RESERVE * ranks).astype(np.intp) + _RESERVE_MORE
     return np.asarray(np.where(ranks >= most, sizes, np.minimum(more, most)), dtype=np.intp)
 
 
 def fingerprint(X: FloatArray) -> FloatArray:
-    """Sums of the columns, each point weighed by its place: other points, or another order, have others."""
+    """Sums of the columns with weights by position, which differ for other points and for another order."""
     return np.asarray(np.linspace(1, 2, X.shape[0]) @ X)
 
 
@@ -209,7 +209,7 @@ def _check_budget(job: Job, partition: Partition) -> None:
 
 
 def _within_budget(job: Job, partition: Partition, ranks: IntArray) -> IntArray:
-    """Expected ranks, lowered together until they fit."""
+    """Expected ranks, all lowered by the same factor until they fit into the budget."""
     assert job.goal.memory is not None
     diagonal, sizes = job.method.diagonal, partition.sizes
     while costs.stored_floats(sizes, ranks, diagonal=diagonal) > job.goal.memory and (ranks > 1).any():
@@ -218,7 +218,7 @@ def _within_budget(job: Job, partition: Partition, ranks: IntArray) -> IntArray:
 
 
 def _with_fitting_tol(job: Job, surveys: list[Survey], plan: Plan) -> Plan:
-    """The plan, with the tolerance that would pay where its own does not."""
+    """The plan; where its tolerance does not pay or fit, with a tolerance that would."""
     free = available_memory()
     fits = free is None or plan.working_bytes <= free
     if job.goal.memory is not None or (fits and costs.pays(plan.stored, job.n_points)):

@@ -1,4 +1,4 @@
-"""The number of clusters: surveys of a few numbers, each twice or half of one before."""
+"""Search for the number of clusters, by surveys of a few numbers that differ by factors of two."""
 
 from __future__ import annotations
 
@@ -11,33 +11,34 @@ from blockbasis.partition import Partitioner
 from blockbasis.planning.goal import Job
 from blockbasis.planning.survey import Survey, survey
 
-#: The search starts at sqrt(n) over this number of clusters.
+#: The search starts at sqrt(n) divided by this number.
 _START = 8.0
-#: The rank that the first survey looks for, and the one above which many small clusters are looked at, too.
+#: Rank of the first survey, and mean rank above which many small clusters are surveyed too.
 _FIRST_RANK = 20
 _HIGH_RANK = 64
-#: Points of the smallest clusters, on average, and clusters at the most, in units of sqrt(n).
+#: Least mean number of points of a cluster, and largest number of clusters in units of sqrt(n).
 _SMALLEST = 24
 _MOST = 12.0
-#: Many small clusters: so many points each, or 2 sqrt(n) clusters if that is less.
+#: Points of each of many small clusters; there are at most 2 sqrt(n) of them.
 _SMALL = 64
-#: More clusters are looked at where C has less than this share of the floats of U, fewer where it has more.
+#: More clusters are surveyed where C has less than the first share of the floats of U, and fewer clusters where C has
+#: more than the second share.
 _LITTLE_INNER = 0.12
 _MUCH_INNER = 0.3
-#: Another number of clusters is taken where it costs less than this part: the minimum is flat.
+#: Another number of clusters is taken where its cost is below this share of the present cost: the minimum is flat.
 _IMPROVEMENT = 0.95
-#: Ranks follow the size of the clusters by about this power; a survey looks a little higher than expected.
+#: Ranks are roughly proportional to this power of the cluster size, and a survey takes a margin over that.
 _RANK_POWER = 0.6
 _MARGIN = 1.15
 
 
 def default_clusters(n: int) -> int:
-    """Number of clusters when ranks are given: near the best for bandwidths of interest."""
+    """Number of clusters when ranks are given."""
     return max(1, round(math.sqrt(n) / 4))
 
 
 def search_clusters(job: Job, clusters: Partitioner, rng: np.random.Generator) -> list[Survey]:
-    """Surveys of the numbers of clusters that were looked at, the best one first."""
+    """Surveys of several numbers of clusters, the best one first."""
     n = job.n_points
     seen: dict[int, Survey] = {}
     last: Survey | None = None
@@ -68,10 +69,10 @@ def search_clusters(job: Job, clusters: Partitioner, rng: np.random.Generator) -
 
 
 def _better_neighbour(job: Job, look: Callable[..., Survey], here: Survey, most: int) -> int:
-    """Twice or half as many clusters where that is better, otherwise the same number."""
+    """Twice or half the number of clusters where that costs less, otherwise the same number."""
     k = here.n_asked
     outer = here.stored - here.inner - here.allocation.fixed
-    small = here.partition.n_points < 4 * _SMALL * k  # clusters so small that C is sparse: both ways may be better
+    small = here.partition.n_points < 4 * _SMALL * k  # C may be sparse: either way may be better
     tried = []
     if small or here.inner < _LITTLE_INNER * outer:
         tried.append(min(2 * k, most))
@@ -83,14 +84,14 @@ def _better_neighbour(job: Job, look: Callable[..., Survey], here: Survey, most:
 
 
 def _cost(job: Job, found: Survey) -> float:
-    """What a survey is compared by: floats for a tolerance, error for a budget."""
+    """Cost by which surveys are compared: floats for a tolerance, error for a budget."""
     if job.goal.memory is not None:
         return found.error
     return found.stored if found.complete else math.inf
 
 
 def _most_clusters(job: Job) -> int:
-    """The largest number of clusters that is looked at, and that a budget has room for."""
+    """The largest number of clusters that is surveyed and fits into a budget."""
     n = job.n_points
     most = max(1, min(n, max(n // _SMALLEST, 1), int(_MOST * math.sqrt(n))))
     while job.goal.memory is not None and most > 1 and least_stored(n, most, job.method.diagonal) > job.goal.memory:
@@ -99,10 +100,10 @@ def _most_clusters(job: Job) -> int:
 
 
 def least_stored(n: int, n_clusters: int, diagonal: bool) -> int:
-    """Floats of one function for each cluster: no factorization of so many clusters stores less."""
+    """Least number of floats of a factorization: one basis function for each cluster."""
     return n + n_clusters * (n_clusters + 1) // 2 + (n if diagonal else 0)
 
 
 def expected_ranks(found: Survey, sizes: np.ndarray) -> np.ndarray:
-    """Ranks of all clusters, from those of a survey."""
+    """Expected ranks of clusters of the given sizes, from a survey."""
     return np.clip(np.rint(found.ranks_of(sizes)), 1, sizes).astype(np.intp)

@@ -1,7 +1,7 @@
-"""A look at some clusters of one number of clusters: what they say of the whole factorization.
+"""Survey of one number of clusters: floats and error of a factorization, estimated from some of its clusters.
 
-A survey samples rows and columns of a few clusters, at a cost free of n. The other clusters are taken to be like those
-nearest in size. Of many points a random part stands for all.
+A survey samples rows and columns of a few clusters, at a cost that does not depend on n. The other clusters are assumed
+to have the ranks of the surveyed clusters nearest in size. When the points are many, a random subset represents them.
 """
 
 from __future__ import annotations
@@ -28,38 +28,38 @@ from blockbasis.partition import ROUGH, Partition, Partitioner
 from blockbasis.planning.allocation import Allocation
 from blockbasis.planning.goal import Job
 
-#: Clusters that are looked at: as many as hold so many points, within these limits.
+#: Clusters are surveyed until they have about so many points together, within these limits of their number.
 _LOOKED_AT = 4_000
 _CLUSTERS = 6
 _MOST_CLUSTERS = 48
-#: Points of which some stand for all: at least, and for each cluster.
+#: Size of the random subset of points: at least, and for each cluster.
 _POINTS = 20_000
 _POINTS_PER_CLUSTER = 60
-#: Rounds in which the diagonal part is taken out of a sampled block.
+#: Rounds in which directions and diagonal part of a sampled block are computed in turn.
 _DIAGONAL_ROUNDS = 1
-#: Held-out rows for each unit of rank that residuals are measured on, where not all rows are sampled.
+#: Held-out rows for each unit of rank, on which residuals are measured where not all rows are sampled.
 _HELD_OUT_ROWS = 3
-#: Above this share of its points a cluster is kept whole.
+#: A cluster is kept whole where its rank exceeds this share of its points.
 WHOLE_SHARE = 0.75
-#: Share of the squared error allowed that blocks of C may be dropped for. A larger one drops few more blocks, and costs
-#: more in the eigenvalues of C that become negative.
+#: Share of the allowed squared error that dropped blocks of C may have. A larger share drops few more blocks, and makes
+#: the negative eigenvalues of C larger.
 DROPPED_SHARE = 1e-3
 
 
 @dataclass(frozen=True)
 class ClusterSurvey:
-    """One cluster of a survey.
+    """Results of one surveyed cluster.
 
     Parameters
     ----------
     size : float
-        Points of the cluster.
+        Number of points of the cluster.
     residuals : ndarray
-        Squared error that the cluster leaves at ranks 0, 1, ...
+        Squared error due to the cluster at ranks 0, 1, ...
     norm : float
-        Squared norm of its row-submatrix without the diagonal.
+        Squared norm of the row-submatrix without the diagonal.
     energies : ndarray of shape (n_clusters,)
-        Squared norm of its blocks with all clusters.
+        Squared norms of the blocks of the cluster with all clusters.
     """
 
     size: float
@@ -70,27 +70,27 @@ class ClusterSurvey:
 
 @dataclass(frozen=True)
 class Survey:
-    """What some clusters say of a number of clusters.
+    """Estimates for one number of clusters.
 
     Parameters
     ----------
     n_asked : int
-        Number of clusters asked for; the partition may have fewer.
+        Requested number of clusters; the partition may have fewer.
     partition : Partition
-        Of the points that stand for all.
+        Partition of the points, or of the random subset that represents them.
     allocation : Allocation
     ranks : ndarray
-        Of the clusters that were looked at.
+        Ranks of the surveyed clusters.
     norm : float
         Squared norm of K.
     stored : float
-        Floats that the goal needs, or the budget.
+        Floats of the factorization at these ranks.
     error : float
         Squared error at these ranks.
     inner : float
-        Floats of C among those stored.
+        Floats of C, which ``stored`` includes.
     complete : bool
-        False where the ranks that were looked at are not enough.
+        False where the surveyed ranks do not reach the tolerance.
     """
 
     n_asked: int
@@ -109,12 +109,12 @@ class Survey:
 
     @property
     def mean_rank(self) -> float:
-        """Mean rank over the points."""
+        """Mean over the points of the rank of their cluster."""
         weights = self.allocation.weights * self.sizes
         return float(weights @ self.ranks / weights.sum())
 
     def ranks_of(self, sizes: IntArray) -> FloatArray:
-        """Ranks of clusters of the given sizes, by the clusters nearest in size."""
+        """Ranks of clusters of the given sizes, interpolated between the surveyed clusters."""
         order = np.argsort(self.sizes, kind="stable")
         return np.interp(sizes, self.sizes[order], self.ranks[order].astype(np.float64))
 
@@ -122,9 +122,9 @@ class Survey:
 def survey(
     job: Job, clusters: Partitioner, k: int, rank: int, rng: np.random.Generator, limit: float = np.inf
 ) -> Survey:
-    """A survey of ``k`` clusters, up to ``rank`` at first and higher where the goal asks for more.
+    """Survey ``k`` clusters up to ``rank``, and up to higher ranks where the goal needs them.
 
-    It ends, not complete, where the ranks looked at take more than ``limit`` floats.
+    The survey ends incomplete where the surveyed ranks already take more than ``limit`` floats.
     """
     n = job.n_points
     count = min(n, max(_POINTS, _POINTS_PER_CLUSTER * k))
@@ -151,7 +151,7 @@ def survey(
 
 
 def _pick_clusters(partition: Partition, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
-    """Clusters to look at, drawn by size, and the number of clusters that each stands for."""
+    """Clusters to survey, drawn by size, and the number of clusters that each of them represents."""
     n, k, sizes = partition.n_points, partition.n_clusters, partition.sizes
     count = int(np.clip(_LOOKED_AT * k // n, _CLUSTERS, _MOST_CLUSTERS))
     if k <= count + 2:
@@ -159,15 +159,15 @@ def _pick_clusters(partition: Partition, rng: np.random.Generator) -> tuple[IntA
     steps = (np.arange(count) + rng.random()) * n / count
     order = rng.permutation(k)
     picked = np.unique(order[np.searchsorted(np.cumsum(sizes[order]), steps, side="right")])
-    return picked, n / len(picked) / sizes[picked]  # each stands for the same number of points
+    return picked, n / len(picked) / sizes[picked]  # each represents the same number of points
 
 
 def _survey_cluster(
     job: Job, matrix: KernelMatrix, partition: Partition, i: int, rank: int, scale: float, rng: np.random.Generator
 ) -> ClusterSurvey:
-    """Residuals of one cluster: directions from some columns, their energies from others.
+    """Residuals of one cluster: directions from some columns, their energies from other columns.
 
-    Of the columns that directions were fitted to, they leave too little.
+    The residuals of the columns that the directions were fitted to would be too small.
     """
     cluster, size = partition.cluster(i), int(partition.sizes[i])
     block = sample_block(matrix, partition, i, rank, SURVEY, rng)
@@ -196,7 +196,7 @@ def _survey_cluster(
         residuals, norm = _held_out_residuals(matrix, block, found, rows, columns, right)
     energies = cluster_energies(matrix, cluster, partition, rng) * partition.sizes * size * scale**2
     residuals = np.minimum.accumulate(np.maximum(residuals, 0)) * scale**2
-    if len(residuals) <= rank:  # all directions above rounding are there
+    if len(residuals) <= rank:  # there are no more directions above rounding
         residuals = np.concatenate((residuals, np.full(rank + 1 - len(residuals), residuals[-1])))
     return ClusterSurvey(size * scale, residuals, norm * scale**2, energies)
 
@@ -209,13 +209,13 @@ def _held_out_residuals(
     columns: ColumnSample,
     right: FloatArray,
 ) -> tuple[FloatArray, float]:
-    """Residuals and norm on rows that the directions were not fitted to.
+    """Residuals and norm on held-out rows, which the directions were not fitted to.
 
-    A direction v of a block B with singular value s continues to other rows as K(x, J) Bᵀ v / s². Its coordinates of
-    fresh columns are those that the fitted rows give, ``right``.
+    A direction v of a block B with singular value s is continued to other rows by K(x, J) Bᵀ v / s². The coordinates of
+    the held-out columns, ``right``, are computed from the sampled rows.
     """
     continued = matrix.block(rows, block.columns).astype(np.float64, copy=False) * block.scales
-    scale = np.sqrt(len(block.rows) / len(rows))  # both blocks estimate the whole row-submatrix
+    scale = np.sqrt(len(block.rows) / len(rows))  # both blocks are scaled to the whole row-submatrix
     values = continued @ (found.right * (scale / np.maximum(found.energies, np.finfo(np.float64).tiny)))
     fresh = evaluate_block(matrix, block.cluster, rows, columns)
     B, own = fresh.without(np.zeros(len(rows))), fresh.own_columns
@@ -224,7 +224,7 @@ def _held_out_residuals(
 
 
 def _profile(B: FloatArray, values: FloatArray, right: FloatArray) -> FloatArray:
-    """Squared norm of B less its first 0, 1, ... directions, each values times its column of ``right``."""
+    """Squared norm of B minus its first 0, 1, ... directions; each is a column of ``values`` times one of ``right``."""
     crossed = np.einsum("ij,ij->j", B.T @ values, right)
     products = (values.T @ values) * (right.T @ right)
     squares = 2 * np.tril(products, -1).sum(axis=1) + np.diagonal(products)
@@ -252,7 +252,7 @@ def _summary(job: Job, k: int, partition: Partition, found: list[ClusterSurvey],
         ranks = allocation.affordable(job.goal.memory)
         complete = True
     else:
-        # The spectral norm of the error, for a ridge, is at most that of what is left out.
+        # A ridge has no effect here: a survey does not estimate the spectral norm of the error.
         allowed = job.goal.allowed(norm) * (1 - DROPPED_SHARE)
         ranks = allocation.within(allowed)
         complete = allocation.error(ranks) <= allowed
@@ -263,7 +263,7 @@ def _summary(job: Job, k: int, partition: Partition, found: list[ClusterSurvey],
 
 
 def _n_related(energies: FloatArray, budget: float) -> int:
-    """Clusters whose blocks are kept when the smallest are dropped within a budget of squared error."""
+    """Number of blocks that are kept when the smallest blocks are dropped within a budget of squared error."""
     return max(1, len(energies) - int(np.searchsorted(np.cumsum(np.sort(energies)), budget, side="right")))
 
 
