@@ -6,11 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import blockbasis as bb
-from blockbasis import inner
-from blockbasis.definite import nearest_semidefinite
-from blockbasis.inner import Cutoff, InnerMatrix
-from blockbasis.matrix import _TILE_ENTRIES
-from blockbasis.partition import kmeans
+from blockbasis.construction.inner_matrix import (
+    drop_small_blocks,
+    inner_of_blocks,
+    related_pairs,
+    strips,
+    transformed_inner,
+    truncated_inner,
+)
+from blockbasis.matrix import _TILE_ENTRIES, KernelMatrix
+from blockbasis.operators.inner import Cutoff, InnerMatrix
+from blockbasis.partition import from_labels, kmeans
 
 RANKS = np.array([3, 1, 4, 2, 2])
 OFFSETS = np.concatenate(([0], np.cumsum(RANKS)))
@@ -22,54 +28,6 @@ def symmetric_case():
     M = M + M.T
     panels = tuple(M[OFFSETS[i] : OFFSETS[i + 1], OFFSETS[i] :].copy() for i in range(5))
     return InnerMatrix(OFFSETS, OFFSETS, tuple(np.arange(i, 5) for i in range(5)), panels, symmetric=True), M
-
-
-# --- definiteness ----------------------------------------------------------------------------------------------------
-
-
-def test_definite_matrix_is_left_alone():
-    C, dense = symmetric_case()
-    shifted = InnerMatrix(
-        OFFSETS,
-        OFFSETS,
-        C.kept,
-        tuple(np.concatenate((p[:, : len(p)] + 20 * np.eye(len(p)), p[:, len(p) :]), axis=1) for p in C.panels),
-        True,
-    )
-    assert np.linalg.eigvalsh(dense).min() > -20
-    assert nearest_semidefinite(shifted) is shifted
-
-
-def test_negative_eigenvalues_are_removed_and_nothing_else():
-    C, dense = symmetric_case()
-    values, vectors = np.linalg.eigh(dense)
-    assert values[0] < -1
-    nearest = nearest_semidefinite(C)
-    np.testing.assert_allclose(nearest.todense(), (vectors * np.maximum(values, 0)) @ vectors.T, atol=1e-12)
-    assert nearest.stored == C.stored
-
-
-def test_negative_eigenvalues_within_the_rounding_of_float32_stay():
-    C, dense = symmetric_case()
-    lift = -np.linalg.eigvalsh(dense).min()
-    almost = InnerMatrix(
-        OFFSETS,
-        OFFSETS,
-        C.kept,
-        tuple(
-            np.concatenate((p[:, : len(p)] + (lift - 1e-8) * np.eye(len(p)), p[:, len(p) :]), axis=1) for p in C.panels
-        ),
-        True,
-    )
-    assert nearest_semidefinite(almost, np.float32) is almost
-    assert nearest_semidefinite(almost) is not almost
-
-
-def test_semidefinite_matrix_may_be_singular():
-    v = np.arange(1.0, 13.0)
-    panels = tuple(np.outer(v[OFFSETS[i] : OFFSETS[i + 1]], v[OFFSETS[i] :]) for i in range(5))
-    C = InnerMatrix(OFFSETS, OFFSETS, tuple(np.arange(i, 5) for i in range(5)), panels, True)
-    np.testing.assert_allclose(nearest_semidefinite(C).todense(), np.outer(v, v), atol=1e-10)
 
 
 # --- computed blocks -------------------------------------------------------------------------------------------------
@@ -119,8 +77,8 @@ def test_tiles_do_not_change_the_blocks(points, monkeypatch):
 
 
 @given(st.lists(st.integers(1, 50), max_size=12), st.integers(1, 10**8))
-def test_groups_are_consecutive_and_fit_a_tile(widths, height):
-    groups = inner.groups(widths, height)
+def test_strips_are_consecutive_and_fit_a_tile(widths, height):
+    groups = strips(widths, height)
     assert [i for group in groups for i in range(group.start, group.stop)] == list(range(len(widths)))
     for group in groups:
         total = sum(widths[group])
