@@ -57,14 +57,16 @@ def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: in
     sizes = _sample_sizes(partition, plan.built, goal)
     bases = make_bases(matrix, partition, plan.built, method, sizes, of_bases, n_jobs)
     for_bases = matrix.entries - planning
+    check = HeldOutCheck(matrix, partition, _expected_errors(bases), of_check)
     kept = None
     if goal.tol is not None and method.cutoff is None:
-        streams = of_pairs.spawn(partition.n_clusters)
-        kept, _ = related_pairs(matrix, partition, DROPPED_SHARE * goal.tol**2 * plan.norm, streams, n_jobs)
+        streams, budget = of_pairs.spawn(partition.n_clusters), DROPPED_SHARE * goal.tol**2 * plan.norm
+        kept, _ = related_pairs(matrix, partition, budget, streams, n_jobs)
+        kept = check.with_missed_pairs(kept, budget)
+    before_inner = matrix.entries
     sketch = replace(method, inner="sampled")
     draft = sketched_draft(matrix, partition, bases, sketch, sizes, of_inner, n_jobs, kept)
-    for_inner = matrix.entries - planning - for_bases
-    check = HeldOutCheck(matrix, partition, _expected_errors(bases), of_check)
+    for_inner = matrix.entries - before_inner
     if goal.tol is None:
         values = check.evaluate(matrix, draft, n_jobs)
         draft = semidefinite_draft(matrix, draft.truncated(_affordable(plan, draft, matrix)))
