@@ -75,7 +75,7 @@ def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: in
         draft, values = _meeting_tolerance(matrix, plan, draft, sizes, check, kept, (of_bases, of_inner), n_jobs)
     diagonal = method.diagonal
     if diagonal and goal.tol is not None:
-        diagonal = _diagonal_pays(check, draft, values)
+        diagonal = _diagonal_pays(plan, check, draft, values)
     measured = check.measure(draft, values, draft.ranks, diagonal=diagonal)
     evaluated = Entries(for_bases, for_inner, matrix.entries - for_bases - for_inner)
     A = assemble(matrix, partition, draft, evaluated, n_jobs, diagonal, measured.relative())
@@ -242,11 +242,13 @@ def _smallest_ranks(
     return best
 
 
-def _diagonal_pays(check: HeldOutCheck, draft: Draft, values: list[FloatArray]) -> bool:
-    """Whether the error without a diagonal part is larger by more than its floats are worth."""
+def _diagonal_pays(plan: Plan, check: HeldOutCheck, draft: Draft, values: list[FloatArray]) -> bool:
+    """Whether the error without a diagonal part is more than is allowed, or larger by more than its floats are worth."""
     carried = check.measure(draft, values, draft.ranks, diagonal=True)
-    without = check.measure(draft, values, draft.ranks, diagonal=False)
-    return without.error > (1 + _DIAGONAL_PAYS) * carried.error
+    without = check.measure(draft, values, draft.ranks, diagonal=False, spectral=plan.goal.ridge > 0)
+    upper = without.upper(_DEVIATIONS)
+    too_much = upper > plan.goal.allowed(without.norm, upper, without.spectral)
+    return too_much or without.error > (1 + _DIAGONAL_PAYS) * carried.error
 
 
 def _warn_of(measured: Measured, plan: Plan) -> None:
