@@ -243,7 +243,7 @@ def _smallest_ranks(
 
 
 def _diagonal_pays(plan: Plan, check: HeldOutCheck, draft: Draft, values: list[FloatArray]) -> bool:
-    """Whether the error without a diagonal part is more than is allowed, or larger by more than its floats are worth."""
+    """Whether the error without a diagonal part is not allowed, or larger by more than its floats are worth."""
     carried = check.measure(draft, values, draft.ranks, diagonal=True)
     without = check.measure(draft, values, draft.ranks, diagonal=False, spectral=plan.goal.ridge > 0)
     upper = without.upper(_DEVIATIONS)
