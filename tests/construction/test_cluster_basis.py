@@ -66,19 +66,18 @@ def test_evaluation_gives_the_values_again(diagonal, h):
 
 
 def test_a_landmark_does_not_steer_its_own_function():
-    """At a small bandwidth a landmark's own entry stands out of its column; with D taken out, its row does not."""
+    """What its entry with itself has beyond the entries around it is taken out: all of it where it sees no other."""
     for seed in range(5):
-        matrix, parts = case(seed, h=0.04)
-        largest = {}
-        for diagonal in (True, False):
-            rng = np.random.default_rng(seed)
-            basis = sketched_basis(matrix, parts, 0, 6, FEW, rng, diagonal=diagonal)
-            every = basis.evaluate(matrix, parts.cluster(0))
-            own = basis.landmarks[basis.landmarks < parts.starts[1]]
-            shares = (every**2).sum(axis=1)
-            largest[diagonal] = shares[own].mean() / np.delete(shares, own).mean()
-            assert (basis.landmark_diagonal > 0).any() == diagonal
-        assert largest[True] < largest[False] / 2
+        matrix, parts = case(seed, h=0.05)
+        basis = sketched_basis(matrix, parts, 0, 6, FEW, np.random.default_rng(seed), diagonal=True)
+        D = basis.landmark_diagonal
+        own = basis.landmarks < parts.starts[1]
+        assert 0 <= D.min() and 0.5 < D.max() <= 1 and (D[~own] == 0).all()
+        plain = matrix.block(basis.landmarks, basis.landmarks) @ basis.coefficients
+        spikes = D[:, np.newaxis] * basis.coefficients
+        np.testing.assert_allclose(basis.evaluate(matrix, basis.landmarks), plain - spikes, atol=1e-9 * np.abs(plain).max())
+        without = sketched_basis(matrix, parts, 0, 6, FEW, np.random.default_rng(seed), diagonal=False)
+        assert (without.landmark_diagonal == 0).all()
 
 
 def test_truncation_keeps_the_leading_functions():
@@ -96,9 +95,9 @@ def test_truncation_keeps_the_leading_functions():
 
 @pytest.mark.parametrize("h", [0.3, 1.0])
 def test_sampled_rows_are_nearly_as_good_as_all_rows_and_the_best(h):
-    """Squared errors over the best basis: 1.1 from all rows and 1.35 from a sixth of them, by the means of five seeds.
+    """Squared errors over those of the best vectors of the rows, by the means of five seeds: about 1.01 and 1.3.
 
-    One factor more would be the square of the 1.04 to 1.17 that benchmarks/ finds with larger samples.
+    The cluster's own block counts once, the others twice, so that the best vectors of all rows are not quite the best.
     """
     sampled, whole = [], []
     for seed in range(5):
@@ -110,9 +109,9 @@ def test_sampled_rows_are_nearly_as_good_as_all_rows_and_the_best(h):
             basis = sketched_basis(matrix, parts, 0, 10, sizes, np.random.default_rng(seed), diagonal=False)
             Q = np.linalg.qr(basis.evaluate(matrix, cluster))[0]
             found.append(left_over(matrix, cluster, Q) / least)
-    assert np.mean(whole) < 1.1
-    assert np.mean(sampled) < 1.8
-    assert min(sampled + whole) >= 1 - 1e-6
+    assert np.mean(whole) < 1.05
+    assert np.mean(sampled) < 1.5
+    assert min(sampled + whole) > 0.99
 
 
 @pytest.mark.parametrize("h", [0.1, 0.5])
@@ -152,7 +151,7 @@ def test_singular_vectors_of_all_rows_are_the_basis():
     block = evaluate_block(matrix, cluster, np.arange(cluster.start, cluster.stop), every_column(matrix))
     basis = basis_of_block(matrix, block, 5, ACCURATE, np.random.default_rng(0), diagonal=False, singular_vectors=True)
     exact = np.linalg.svd(matrix.block(cluster, slice(0, 600)))[0][:, :5]
-    assert np.linalg.svd(basis.vectors.T @ exact, compute_uv=False).min() > 1 - 1e-6
+    assert np.linalg.svd(basis.vectors.T @ exact, compute_uv=False).min() > 1 - 1e-3  # one power iteration
     assert basis.vectors is basis.values
 
 
