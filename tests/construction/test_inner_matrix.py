@@ -6,11 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import blockbasis as bb
-from blockbasis import inner
-from blockbasis.definite import nearest_semidefinite
-from blockbasis.inner import Cutoff, InnerMatrix
-from blockbasis.matrix import _TILE_ENTRIES
-from blockbasis.partition import kmeans
+from blockbasis.construction.inner_matrix import (
+    drop_small_blocks,
+    inner_of_blocks,
+    related_pairs,
+    strips,
+    transformed_inner,
+    truncated_inner,
+)
+from blockbasis.matrix import _TILE_ENTRIES, KernelMatrix
+from blockbasis.operators.inner import Cutoff, InnerMatrix
+from blockbasis.partition import from_labels, kmeans
 
 RANKS = np.array([3, 1, 4, 2, 2])
 OFFSETS = np.concatenate(([0], np.cumsum(RANKS)))
@@ -22,54 +28,6 @@ def symmetric_case():
     M = M + M.T
     panels = tuple(M[OFFSETS[i] : OFFSETS[i + 1], OFFSETS[i] :].copy() for i in range(5))
     return InnerMatrix(OFFSETS, OFFSETS, tuple(np.arange(i, 5) for i in range(5)), panels, symmetric=True), M
-
-
-# --- definiteness ----------------------------------------------------------------------------------------------------
-
-
-def test_definite_matrix_is_left_alone():
-    C, dense = symmetric_case()
-    shifted = InnerMatrix(
-        OFFSETS,
-        OFFSETS,
-        C.kept,
-        tuple(np.concatenate((p[:, : len(p)] + 20 * np.eye(len(p)), p[:, len(p) :]), axis=1) for p in C.panels),
-        True,
-    )
-    assert np.linalg.eigvalsh(dense).min() > -20
-    assert nearest_semidefinite(shifted) is shifted
-
-
-def test_negative_eigenvalues_are_removed_and_nothing_else():
-    C, dense = symmetric_case()
-    values, vectors = np.linalg.eigh(dense)
-    assert values[0] < -1
-    nearest = nearest_semidefinite(C)
-    np.testing.assert_allclose(nearest.todense(), (vectors * np.maximum(values, 0)) @ vectors.T, atol=1e-12)
-    assert nearest.stored == C.stored
-
-
-def test_negative_eigenvalues_within_the_rounding_of_float32_stay():
-    C, dense = symmetric_case()
-    lift = -np.linalg.eigvalsh(dense).min()
-    almost = InnerMatrix(
-        OFFSETS,
-        OFFSETS,
-        C.kept,
-        tuple(
-            np.concatenate((p[:, : len(p)] + (lift - 1e-8) * np.eye(len(p)), p[:, len(p) :]), axis=1) for p in C.panels
-        ),
-        True,
-    )
-    assert nearest_semidefinite(almost, np.float32) is almost
-    assert nearest_semidefinite(almost) is not almost
-
-
-def test_semidefinite_matrix_may_be_singular():
-    v = np.arange(1.0, 13.0)
-    panels = tuple(np.outer(v[OFFSETS[i] : OFFSETS[i + 1]], v[OFFSETS[i] :]) for i in range(5))
-    C = InnerMatrix(OFFSETS, OFFSETS, tuple(np.arange(i, 5) for i in range(5)), panels, True)
-    np.testing.assert_allclose(nearest_semidefinite(C).todense(), np.outer(v, v), atol=1e-10)
 
 
 # --- computed blocks -------------------------------------------------------------------------------------------------
@@ -119,8 +77,8 @@ def test_tiles_do_not_change_the_blocks(points, monkeypatch):
 
 
 @given(st.lists(st.integers(1, 50), max_size=12), st.integers(1, 10**8))
-def test_groups_are_consecutive_and_fit_a_tile(widths, height):
-    groups = inner.groups(widths, height)
+def test_strips_are_consecutive_and_fit_a_tile(widths, height):
+    groups = strips(widths, height)
     assert [i for group in groups for i in range(group.start, group.stop)] == list(range(len(widths)))
     for group in groups:
         total = sum(widths[group])
@@ -172,12 +130,12 @@ def test_a_larger_cutoff_keeps_fewer_blocks(points):
     assert kept[0] > kept[-1]
 
 
-def test_far_clusters_are_cut_off_without_a_kernel_entry():
+def test_far_clusters_are_cut_off_without_a_kernel_entry_between_them():
     rng = np.random.default_rng(0)
     X = np.repeat(100.0 * np.arange(4), 50)[:, np.newaxis] + rng.normal(size=(200, 2))
     labels = np.repeat(np.arange(4), 50)
     A = bb.factorize(X, bb.Gaussian(1.0), n_clusters=4, rank=10, partition=labels, cutoff=1e-6, rng=0)
-    assert A.entries.inner == 0
+    assert A.entries.inner == 4 * 50**2  # own blocks only
     assert A.cutoff.dropped == 0.75
     assert A.inner.density == 0.25
     assert A.stored == 200 * 10 + 4 * 55 + 200
@@ -210,3 +168,85 @@ def test_centres_and_radii_bound_every_entry_of_a_block(radial, points):
 def test_cutoff_of_one_cluster(points):
     A = bb.factorize(points, bb.Gaussian(0.1), n_clusters=1, rank=5, cutoff=0.1, rng=0)
     assert A.cutoff == Cutoff(0.0, 0.0)
+
+
+# --- pairs that a tolerance needs ------------------------------------------------------------------------------------
+
+
+def separated(seed):
+    """Eight clusters of 40 points in a row, each near its neighbours only, and their kernel matrix."""
+    rng = np.random.default_rng(seed)
+    X = np.repeat(np.arange(8.0), 40)[:, np.newaxis] * [1.0, 0.0] + 0.2 * rng.normal(size=(320, 2))
+    return KernelMatrix(bb.Gaussian(0.4), X), from_labels(X, np.repeat(np.arange(8), 40))
+
+
+@pytest.mark.parametrize("share", [1e-8, 1e-4])
+def test_dropped_pairs_cost_little(share):
+    """Samples of 200 entries miss the rare large ones, which the check then finds: see tests/planning/test_check.py."""
+    for seed in range(5):
+        matrix, parts = separated(seed)
+        K = matrix.block(slice(0, 320), slice(0, 320))
+        budget = share * float((K**2).sum())
+        kept, spent = related_pairs(matrix, parts, budget, np.random.default_rng(seed).spawn(8), 1)
+        energies = (K.reshape(8, 40, 8, 40) ** 2).sum(axis=(1, 3))
+        assert 0 <= spent <= budget
+        assert energies[~kept].max() < 1e-3 * energies[kept].max()
+        assert (kept == kept.T).all() and kept.diagonal().all()
+        assert not kept[0, 7]
+
+
+def test_all_pairs_are_kept_without_a_budget_and_where_few_would_go():
+    matrix, parts = separated(0)
+    for budget in (0.0, 1e-100):
+        kept, spent = related_pairs(matrix, parts, budget, np.random.default_rng(0).spawn(8), 1)
+        assert kept.all() and spent == 0
+
+
+def test_pairs_of_a_function_are_told_by_samples():
+    matrix, parts = separated(0)
+    own = KernelMatrix(bb.kernels.as_kernel(lambda A, B: bb.Gaussian(0.4).block(A, B), caller="f"), matrix.rows)
+    kept, _ = related_pairs(own, parts, 1e-4, np.random.default_rng(0).spawn(8), 1)
+    assert not kept[0, 7] and kept[0, 1]
+
+
+# --- changes ---------------------------------------------------------------------------------------------------------
+
+
+def test_truncated_blocks_are_the_leading_ones():
+    C, M = symmetric_case()
+    ranks = np.array([2, 1, 1, 2, 1])
+    rows = np.concatenate([OFFSETS[i] + np.arange(r) for i, r in enumerate(ranks)])
+    np.testing.assert_array_equal(truncated_inner(C, ranks).todense(), M[np.ix_(rows, rows)])
+
+
+def test_a_change_of_bases_changes_both_sides():
+    C, M = symmetric_case()
+    rng = np.random.default_rng(1)
+    factors = [None if i == 2 else rng.normal(size=(r, r)) for i, r in enumerate(RANKS)]
+    R = np.zeros((12, 12))
+    for i, factor in enumerate(factors):
+        own = slice(OFFSETS[i], OFFSETS[i + 1])
+        R[own, own] = np.eye(4) if factor is None else factor
+    np.testing.assert_allclose(transformed_inner(C, factors).todense(), R @ M @ R.T, atol=1e-12)
+
+
+def test_the_smallest_blocks_are_dropped_within_the_budget():
+    C, M = symmetric_case()
+    energies = {(i, j): 2 * (C.block(i, j) ** 2).sum() for i in range(5) for j in range(i + 1, 5)}
+    ascending = sorted(energies, key=energies.get)
+    budget = sum(energies[pair] for pair in ascending[:4]) * (1 + 1e-12)
+    less, spent = drop_small_blocks(C, budget, 0.0)
+    gone = {(i, j) for i, j in energies if j not in less.kept[i]}
+    assert gone == set(ascending[:4])
+    assert spent == pytest.approx(budget)
+    assert ((M - less.todense()) ** 2).sum() == pytest.approx(spent)
+    assert drop_small_blocks(C, 0.0, 0.0)[0] is C
+
+
+def test_blocks_make_a_rectangular_matrix_too():
+    rng = np.random.default_rng(0)
+    rows = [{0: rng.normal(size=(2, 3)), 1: rng.normal(size=(2, 1))}, {1: rng.normal(size=(4, 1))}]
+    C = inner_of_blocks([2, 4], rows, [3, 1])
+    assert C.shape == (6, 4)
+    np.testing.assert_array_equal(C.todense()[2:, :3], 0)
+    np.testing.assert_array_equal(C.todense()[2:, 3:], rows[1][1])

@@ -10,7 +10,7 @@ import blockbasis as bb
 from blockbasis.datasets import unit_cube_mixture
 from blockbasis.matrix import KernelMatrix
 from blockbasis.partition import from_labels
-from blockbasis.selection import candidates, dichotomy, memory_bound, select, select_ranks
+from blockbasis.planning.paper_rule import candidates, dichotomy, memory_bound, select, select_ranks
 
 
 def formula(K, n, tol):

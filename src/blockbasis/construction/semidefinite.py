@@ -58,7 +58,7 @@ def _semidefinite_panels(part: InnerMatrix, rounding: float) -> tuple[FloatArray
     if part.density == 1 and len(dense) <= _DECOMPOSED:
         values, vectors = negative_eigenpairs(dense)
         return part.with_entries(dense - (vectors * values) @ vectors.T).panels
-    shift = max(negligible, _FIRST_SHIFT * largest)
+    shift = max(negligible, _FIRST_SHIFT * largest, float(np.finfo(np.float64).tiny))
     while not _is_definite(dense, shift):
         shift *= _SHIFT_STEP
     return tuple(_shifted(panel, shift) for panel in part.panels)

@@ -12,9 +12,9 @@ class Entries:
     Parameters
     ----------
     bases : int
-        For the bases, the diagonal blocks of the inner matrix with them.
+        For the bases, the pass over the points with them.
     inner : int
-        For the other blocks of the inner matrix.
+        For the inner matrix.
     planning : int
         For the choice of clusters and ranks, and for the check against exact rows.
     """

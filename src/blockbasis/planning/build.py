@@ -60,14 +60,16 @@ def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: in
     sizes = _sample_sizes(partition, plan.built, goal)
     bases = make_bases(matrix, partition, plan.built, method, sizes, of_bases, n_jobs)
     for_bases = matrix.entries - planning
+    check = HeldOutCheck(matrix, partition, _expected_errors(bases), of_check)
     kept = None
     if goal.tol is not None and method.cutoff is None:
-        streams = of_pairs.spawn(partition.n_clusters)
-        kept, _ = related_pairs(matrix, partition, DROPPED_SHARE * goal.tol**2 * plan.norm, streams, n_jobs)
+        streams, budget = of_pairs.spawn(partition.n_clusters), DROPPED_SHARE * goal.tol**2 * plan.norm
+        kept, _ = related_pairs(matrix, partition, budget, streams, n_jobs)
+        kept = check.with_missed_pairs(kept, budget)
+    before_inner = matrix.entries
     sketch = replace(method, inner="sampled")
     draft = sketched_draft(matrix, partition, bases, sketch, sizes, of_inner, n_jobs, kept)
-    for_inner = matrix.entries - planning - for_bases
-    check = HeldOutCheck(matrix, partition, _expected_errors(bases), of_check)
+    for_inner = matrix.entries - before_inner
     if goal.tol is None:
         values = check.evaluate(matrix, draft, n_jobs)
         draft = semidefinite_draft(matrix, draft.truncated(_affordable(plan, draft, matrix)))
@@ -76,7 +78,7 @@ def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: in
         draft, values = _meeting_tolerance(matrix, plan, draft, sizes, check, kept, (of_bases, of_inner), n_jobs)
     diagonal = method.diagonal
     if diagonal and goal.tol is not None:
-        diagonal = _diagonal_pays(check, draft, values)
+        diagonal = _diagonal_pays(plan, check, draft, values)
     measured = check.measure(draft, values, draft.ranks, diagonal=diagonal)
     evaluated = Entries(for_bases, for_inner, matrix.entries - for_bases - for_inner)
     A = assemble(matrix, partition, draft, evaluated, n_jobs, diagonal, measured.relative())
@@ -243,11 +245,13 @@ def _smallest_ranks(
     return best
 
 
-def _diagonal_pays(check: HeldOutCheck, draft: Draft, values: list[FloatArray]) -> bool:
-    """Whether a diagonal part lowers the error by more than its floats are worth."""
+def _diagonal_pays(plan: Plan, check: HeldOutCheck, draft: Draft, values: list[FloatArray]) -> bool:
+    """Whether the error without a diagonal part is not allowed, or larger by more than its floats are worth."""
     carried = check.measure(draft, values, draft.ranks, diagonal=True)
-    without = check.measure(draft, values, draft.ranks, diagonal=False)
-    return without.error > (1 + _DIAGONAL_PAYS) * carried.error
+    without = check.measure(draft, values, draft.ranks, diagonal=False, spectral=plan.goal.ridge > 0)
+    upper = without.upper(_DEVIATIONS)
+    too_much = upper > plan.goal.allowed(without.norm, upper, without.spectral)
+    return too_much or without.error > (1 + _DIAGONAL_PAYS) * carried.error
 
 
 def _warn_of(measured: Measured, plan: Plan) -> None:

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse.linalg import eigsh
 
 from blockbasis._parallel import map_threads
@@ -102,6 +103,21 @@ class HeldOutCheck:
         self.row_weights = np.repeat(partition.sizes / np.array(counts), counts)
         self.weights = _pair_weights(partition.sizes, self.blocks, self.row_weights)
         self.norm = float(np.einsum("ij,ij,ij->", self.weights, self.exact, self.exact))
+
+    def with_missed_pairs(self, kept: NDArray[np.bool_], budget: float) -> NDArray[np.bool_]:
+        """Pairs of clusters to keep, with those dropped that the checked entries show to hold more than a budget.
+
+        The few samples that pairs are told by can miss rare large entries, which no higher rank would make up for.
+        """
+        starts = [block.start for block in self.blocks]
+        squares = self.weights * self.exact**2
+        energies = 2 * np.add.reduceat(np.add.reduceat(squares, starts, axis=0), starts, axis=1)
+        i, j = np.nonzero(np.triu(~kept, 1))
+        order = np.argsort(energies[i, j], kind="stable")
+        missed = order[int(np.searchsorted(np.cumsum(energies[i, j][order]), budget, side="right")) :]
+        kept = kept.copy()
+        kept[i[missed], j[missed]] = kept[j[missed], i[missed]] = True
+        return kept
 
     def evaluate(self, matrix: KernelMatrix, draft: Draft, n_jobs: int) -> list[FloatArray]:
         """Basis functions of every cluster at its checked points."""

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from blockbasis.construction import semidefinite
+from blockbasis.construction.semidefinite import semidefinite_inner
+from blockbasis.operators.inner import InnerMatrix
+
+RANKS = np.array([3, 1, 4, 2, 2])
+OFFSETS = np.concatenate(([0], np.cumsum(RANKS)))
+EPS = float(np.finfo(np.float64).eps)
+
+
+def inner_of(M, kept):
+    rows = [slice(OFFSETS[i], OFFSETS[i + 1]) for i in range(5)]
+    panels = tuple(np.concatenate([M[rows[i], rows[j]] for j in kept[i]], axis=1) for i in range(5))
+    return InnerMatrix(OFFSETS, OFFSETS, tuple(np.array(each) for each in kept), panels, symmetric=True)
+
+
+def dense_case(seed, shift=0.0):
+    M = np.random.default_rng(seed).normal(size=(12, 12))
+    M = M + M.T + shift * np.eye(12)
+    return inner_of(M, [list(range(i, 5)) for i in range(5)]), M
+
+
+SPARSE = {
+    "chain": [[0, 1], [1, 2], [2, 3], [3, 4], [4]],
+    "two components": [[0, 2], [1], [2], [3, 4], [4]],
+    "alone": [[0], [1], [2], [3], [4]],
+}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_definite_matrix_is_returned_unchanged(seed):
+    C, M = dense_case(seed, shift=20.0)
+    assert np.linalg.eigvalsh(M).min() > 0
+    for before, after in zip(C.panels, semidefinite_inner(C, EPS).panels, strict=True):
+        assert before is after
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_negative_eigenvalues_are_removed_and_nothing_else(seed):
+    C, M = dense_case(seed)
+    values, vectors = np.linalg.eigh(M)
+    assert values[0] < -1
+    nearest = semidefinite_inner(C, EPS)
+    np.testing.assert_allclose(nearest.todense(), (vectors * np.maximum(values, 0)) @ vectors.T, atol=1e-12)
+
+
+def test_negative_eigenvalues_within_the_rounding_of_float32_stay():
+    _, M = dense_case(0)
+    C, _ = dense_case(0, shift=-np.linalg.eigvalsh(M).min() - 1e-7)
+    narrow = semidefinite_inner(C, float(np.finfo(np.float32).eps))
+    np.testing.assert_array_equal(narrow.todense(), C.todense())
+    assert (semidefinite_inner(C, EPS).todense() != C.todense()).any()
+
+
+def test_a_semidefinite_matrix_may_be_singular():
+    v = np.arange(1.0, 13.0)
+    C = inner_of(np.outer(v, v), [list(range(i, 5)) for i in range(5)])
+    np.testing.assert_array_equal(semidefinite_inner(C, EPS).todense(), np.outer(v, v))
+
+
+def test_zero_stays_zero():
+    C = inner_of(np.zeros((12, 12)), SPARSE["chain"])
+    found = semidefinite_inner(C, EPS).todense()
+    assert np.abs(found).max() <= 1e-100
+
+
+@pytest.mark.parametrize("name", SPARSE)
+def test_blocks_that_are_kept_stay_the_same_ones(name):
+    """Where all blocks of a component are there, its eigenvalues are cut; elsewhere all of them are raised."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        M = rng.normal(size=(12, 12))
+        C = inner_of(M + M.T, SPARSE[name])
+        before = C.todense()
+        found = semidefinite_inner(C, EPS)
+        after = found.todense()
+        for own, other in zip(C.kept, found.kept, strict=True):
+            np.testing.assert_array_equal(own, other)
+        assert found.stored == C.stored
+        values = np.linalg.eigvalsh(after)
+        assert values.min() >= -1e-10 * values.max()
+        if name == "chain":  # a multiple of the identity, at most three times what is needed
+            change = after - before
+            shift = change[0, 0]
+            np.testing.assert_allclose(change, shift * np.eye(12), atol=1e-12)
+            assert shift <= semidefinite._SHIFT_STEP * -np.linalg.eigvalsh(before).min()
+
+
+def test_large_components_are_raised_as_a_whole(monkeypatch):
+    monkeypatch.setattr(semidefinite, "_DECOMPOSED", 5)
+    C, M = dense_case(0)
+    change = semidefinite_inner(C, EPS).todense() - M
+    np.testing.assert_allclose(change, change[0, 0] * np.eye(12), atol=1e-12)
+    assert 0 < change[0, 0] <= 3 * -np.linalg.eigvalsh(M).min()

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import blockbasis as bb
+from blockbasis.datasets import unit_cube_mixture
+
+
+def heavy(n, seed):
+    """Heavy tails: a few points far from all others."""
+    return np.random.default_rng(seed).standard_t(2.5, size=(n, 4))
+
+
+def line(n, seed):
+    """Points on a curve, with duplicates."""
+    t = np.random.default_rng(seed).uniform(0, 6, n).round(2)
+    return np.column_stack((np.cos(t), np.sin(t), t))
+
+
+DATA = {"mixture": lambda n, seed: unit_cube_mixture(n, 4, rng=seed), "heavy": heavy, "line": line}
+
+
+@pytest.mark.parametrize("tol", [0.1, 1e-2, 1e-3])
+@pytest.mark.parametrize(("name", "h"), [("mixture", 0.5), ("heavy", 4.0), ("line", 0.5)])
+def test_the_tolerance_is_met(name, h, tol):
+    """All entries are checked at so few points: what is met there is met."""
+    X = DATA[name](1500, 0)
+    for seed in range(3):
+        A = bb.factorize(X, bb.Gaussian(h), tol=tol, rng=seed)
+        error = bb.relative_error(A, X, bb.Gaussian(h)).value
+        assert error <= tol * (1 + 1e-6)
+        assert A.error_estimate.exact and A.error_estimate.value == pytest.approx(error, rel=1e-6)
+        assert A.entries.total <= 1500 * 1501 // 2
+
+
+def test_the_tolerance_is_met_by_sampled_entries_too():
+    X = unit_cube_mixture(6000, 4, rng=0)
+    for seed in range(2):
+        A = bb.factorize(X, bb.Gaussian(0.5), tol=2e-2, rng=seed)
+        error = bb.relative_error(A, X, bb.Gaussian(0.5)).value
+        assert error <= 2e-2
+        assert not A.error_estimate.exact
+        assert abs(A.error_estimate.value - error) < 4 * A.error_estimate.stderr + 0.02 * error
+
+
+def test_clusters_that_touch_by_few_points_keep_the_tolerance():
+    """The pairs between them look empty to a few samples: dropped, no rank would make up for it."""
+    rng = np.random.default_rng(1)
+    X = np.repeat(np.arange(8.0), 200)[:, np.newaxis] * [1.0, 0.0] + 0.2 * rng.normal(size=(1600, 2))
+    for seed in range(3):
+        A = bb.factorize(X, bb.Gaussian(0.4), tol=1e-3, partition=np.repeat(np.arange(8), 200), rng=seed)
+        assert bb.relative_error(A, X, bb.Gaussian(0.4)).value <= 1e-3
+        assert A.inner.density < 1
+
+
+@pytest.mark.parametrize("floats", [20_000, 60_000])
+def test_a_budget_of_floats_is_kept_and_used(floats):
+    X = DATA["mixture"](1500, 0)
+    for seed in range(3):
+        A = bb.factorize(X, bb.Gaussian(0.5), memory=floats, rng=seed)
+        assert 0.85 * floats <= A.stored <= floats
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_budget_of_bytes_bounds_all_that_is_kept(tmp_path, dtype):
+    X = DATA["mixture"](1500, 0)
+    for seed in range(3):
+        A = bb.factorize(X, bb.Gaussian(0.5), memory="1MB", dtype=dtype, rng=seed)
+        A.save(tmp_path / "A.npz")
+        assert A.nbytes <= 10**6
+        assert (tmp_path / "A.npz").stat().st_size <= 10**6
+        assert A.nbytes >= 0.5 * 10**6
+
+
+def test_a_warning_says_that_a_tolerance_cannot_be_met():
+    """Rounding of float32 entries is far above 1e-9, whatever the ranks are."""
+    X = DATA["mixture"](300, 0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        bb.factorize(X, bb.Gaussian(0.5), tol=1e-9, dtype=np.float32, rng=0)
+    assert any(each.category is bb.AccuracyWarning and "was not reached" in str(each.message) for each in caught)
+
+
+@pytest.mark.parametrize("goal", [{"tol": 1e-2}, {"memory": 40_000}], ids=str)
+def test_threads_change_nothing(goal):
+    X = DATA["heavy"](1500, 1)
+    one, two = (bb.factorize(X, bb.Gaussian(4.0), rng=3, n_jobs=jobs, **goal) for jobs in (1, 2))
+    np.testing.assert_array_equal(one.todense(), two.todense())
+    assert one.entries == two.entries
+
+
+def test_the_approximation_is_semidefinite():
+    for h in (0.1, 0.5):
+        X = DATA["mixture"](1000, 2)
+        A = bb.factorize(X, bb.Gaussian(h), tol=0.05, rng=0)
+        values = np.linalg.eigvalsh(A.todense())
+        assert values[0] >= -1e-10 * values[-1]
