@@ -153,7 +153,7 @@ class SampledBlock:
     @property
     def own_columns(self) -> FloatArray:
         """Mask of the columns that are points of the cluster."""
-        return (self.columns >= self.cluster.start) & (self.columns < self.cluster.stop)
+        return np.asarray((self.columns >= self.cluster.start) & (self.columns < self.cluster.stop))
 
     def without(self, diagonal: FloatArray) -> FloatArray:
         """B, the diagonal part of each row taken out of its entry with itself."""
@@ -207,7 +207,7 @@ def _lonely(block: SampledBlock) -> bool:
     """Whether the rows have less energy with other points than with themselves."""
     B = block.without(block.own_entries)
     size = block.cluster.stop - block.cluster.start
-    return float(np.einsum("ij,ij->", B, B)) < size * float(np.mean(block.own_entries**2))
+    return bool(np.einsum("ij,ij->", B, B) < size * np.mean(block.own_entries**2))
 
 
 # --- directions ------------------------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ def leading_directions(
         for _ in range(_POWER_ITERATIONS):
             range_ = np.linalg.qr(B @ (B.T @ range_))[0]
     projected = B.T @ range_
-    small, s, _ = np.linalg.svd(np.linalg.qr(projected, mode="r").T.astype(np.float64))
+    small, s, _ = np.linalg.svd(np.asarray(np.linalg.qr(projected, mode="r")).T.astype(np.float64))
     small = small[:, :width]
     vectors, right = range_ @ small.astype(range_.dtype), projected @ small.astype(projected.dtype)
     return Directions(vectors.astype(np.float64, copy=False), s[:width] ** 2, right.astype(np.float64, copy=False))
@@ -312,7 +312,7 @@ def _diagonal_matters(block: SampledBlock, B: FloatArray, found: Directions, neg
     held = np.einsum("ij,ij->i", found.vectors[at[0]], found.right[at[1]]) / block.scales[at[1]]
     missing = float(np.mean((block.own_entries[at[0]] - held) ** 2)) * (block.cluster.stop - block.cluster.start)
     nothing = _NEARLY_NOTHING[block.precision] * float(block.own_entries @ block.own_entries)
-    return missing > max(_DIAGONAL_SHARE * left, nothing)
+    return bool(missing > max(_DIAGONAL_SHARE * left, nothing))
 
 
 def residual_profile(

@@ -19,10 +19,11 @@ from blockbasis.operators.inner import InnerMatrix
 _ROUNDINGS = 10.0
 #: Components of more columns are not decomposed, nor are those with dropped blocks: their nearest semi-definite matrix
 #: would have no zero blocks. A multiple of the identity is added to them instead. The search for the smallest multiple
-#: starts at this share of the largest diagonal entry and goes up by this factor.
+#: starts at this share of the largest diagonal entry and goes up by this factor, and refined by halving its logarithm.
 _DECOMPOSED = 1500
-_FIRST_SHIFT = 1e-7
-_SHIFT_STEP = 3.0
+_FIRST_SHIFT = 1e-5
+_SHIFT_STEP = 8.0
+_REFINEMENTS = 2
 
 
 def semidefinite_inner(inner: InnerMatrix, precision: float) -> InnerMatrix:
@@ -61,6 +62,10 @@ def _semidefinite_panels(part: InnerMatrix, rounding: float) -> tuple[FloatArray
     shift = max(negligible, _FIRST_SHIFT * largest, float(np.finfo(np.float64).tiny))
     while not _is_definite(dense, shift):
         shift *= _SHIFT_STEP
+    low = shift / _SHIFT_STEP
+    for _ in range(_REFINEMENTS):
+        middle = float(np.sqrt(low * shift))
+        low, shift = (low, middle) if _is_definite(dense, middle) else (middle, shift)
     return tuple(_shifted(panel, shift) for panel in part.panels)
 
 

@@ -40,7 +40,7 @@ _RAISES = 8
 #: Where making C semi-definite adds error, ranks are chosen for a smaller error, with this additional factor, and so
 #: many times before ranks are raised.
 _LESS_ERROR = 0.95
-_DEFINITE_TRIALS = 3
+_DEFINITE_TRIALS = 2
 #: Ranks are lowered until the error is between this share of the allowed error and all of it, in so many trials.
 _NEARLY_ALL = 0.95
 _TRIALS = 8

@@ -125,7 +125,7 @@ class HeldOutCheck:
         def one(i: int) -> FloatArray:
             basis = draft.bases[i]
             if basis.vectors is not None:
-                return basis.vectors[self.points[i] - basis.cluster.start].astype(np.float64)
+                return np.asarray(basis.vectors[self.points[i] - basis.cluster.start], dtype=np.float64)
             return basis.evaluate(matrix, self.points[i])
 
         return map_threads(one, [(i,) for i in range(self.partition.n_clusters)], n_jobs, "check")
