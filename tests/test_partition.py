@@ -138,7 +138,7 @@ def test_kmeans_of_many_points_sees_a_subsample_and_assigns_all(blobs, monkeypat
     assert fitted == [40]
     assert_valid(parts, X)
     assert len(set(zip(parts.labels, cloud, strict=True))) == 5
-    kmeans(X, 30, np.random.default_rng(0))
+    kmeans(X, 30, np.random.default_rng(0), partition.KMeansEffort(40, 2, 100))
     assert fitted == [40, 60]  # at least so many for each cluster
 
 

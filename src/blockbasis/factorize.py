@@ -200,7 +200,9 @@ def factorize(
         else:
             parts = clusters(clusters.n_clusters or default_clusters(X.shape[0]), streams[0])
             ranks = check_ranks(rank, parts.n_clusters, name="rank", caller=caller)
-        return _of_ranks(KernelMatrix(kernel, X[parts.order], counter=counter), parts, ranks, ways, streams[1], n_jobs)
+        return _of_ranks(
+            KernelMatrix(kernel, X[parts.order], counter=counter), parts, ranks, ways, (streams[1], streams[2]), n_jobs
+        )
 
 
 def plan(
@@ -344,14 +346,14 @@ def _of_ranks(
     partition: Partition,
     ranks: IntArray,
     method: Method,
-    rng: np.random.Generator,
+    streams: tuple[np.random.Generator, np.random.Generator],
     n_jobs: int,
 ) -> BlockBasis:
     sizes = partition.sizes
     built = np.minimum(ranks, sizes)
     kept = costs.stored_floats(sizes, built, diagonal=True) * matrix.dtype.itemsize
     _refuse_what_does_not_fit(kept + costs.working_bytes(sizes, built, 1.0, ACCURATE, n_jobs), "smaller ranks")
-    return factorize_with_ranks(matrix, partition, ranks, method, rng, n_jobs)
+    return factorize_with_ranks(matrix, partition, ranks, method, streams, n_jobs)
 
 
 def _planned(job: Job, clusters: Partitioner, streams: list[np.random.Generator]) -> Plan:

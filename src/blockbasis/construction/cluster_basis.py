@@ -61,6 +61,8 @@ class ClusterBasis:
     landmarks : ndarray of shape (m,)
         Indices of points.
     coefficients : ndarray of shape (m, r)
+    landmark_diagonal : ndarray of shape (m,)
+        What is taken off a landmark's kernel entry with itself.
     rows : ndarray of shape (n_rows,)
         Indices of the sampled rows.
     values : ndarray of shape (n_rows, r)
@@ -78,6 +80,7 @@ class ClusterBasis:
     cluster: slice
     landmarks: IntArray
     coefficients: FloatArray
+    landmark_diagonal: FloatArray
     rows: IntArray
     values: FloatArray
     diagonal: FloatArray
@@ -100,7 +103,11 @@ class ClusterBasis:
 
     def evaluate(self, matrix: KernelMatrix, points: Index) -> FloatArray:
         """Y at points of the matrix, in float64."""
-        return np.asarray(matrix.block(points, self.landmarks).astype(np.float64, copy=False) @ self.coefficients)
+        block = matrix.block(points, self.landmarks).astype(np.float64, copy=False)
+        if self.landmark_diagonal.any():
+            at = coincidences(points, self.landmarks)
+            block[at] -= self.landmark_diagonal[at[1]]
+        return np.asarray(block @ self.coefficients)
 
     def truncated(self, rank: int) -> ClusterBasis:
         """The leading ``rank`` functions."""
@@ -377,7 +384,7 @@ def basis_of_block(
     found = resolved(found, rank)
     residuals, norm = residual_profile(block, B, found.vectors, found.right)
     landmarks = _draw_landmarks(found, max(sizes.landmarks * rank, sizes.least_landmarks), rng)
-    columns = block.kernel_block[:, landmarks]
+    columns, own_part = _landmark_columns(block, landmarks, part)
     coefficients = fitted_coefficients(columns, found.vectors, precise=not sizes.single)
     size, n_rows = block.cluster.stop - block.cluster.start, len(block.rows)
     if singular_vectors:
@@ -392,6 +399,7 @@ def basis_of_block(
         block.cluster,
         block.columns[landmarks],
         coefficients,
+        own_part,
         block.rows,
         values,
         part,
@@ -401,9 +409,24 @@ def basis_of_block(
     )
 
 
+def _landmark_columns(block: SampledBlock, landmarks: IntArray, part: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Columns of the landmarks on the sampled rows, and what is taken off a landmark's entry with itself.
+
+    Many of the sampled rows are landmarks, and few of all rows are: where not all rows are sampled, the diagonal part of
+    a landmark is taken off, so that the fit does not follow it.
+    """
+    columns = block.kernel_block[:, landmarks]
+    off = np.zeros(len(landmarks))
+    if len(block.rows) < block.cluster.stop - block.cluster.start and part.any():
+        at_row, at_column = coincidences(block.rows, block.columns[landmarks])
+        off[at_column] = part[at_row]
+        columns[at_row, at_column] -= off[at_column]
+    return columns, off
+
+
 def _draw_landmarks(found: Directions, count: int, rng: np.random.Generator) -> IntArray:
     """Columns that represent the directions, most of them drawn by leverage."""
-    length = len(found.right)
+    length, count = len(found.right), max(count, 1)
     if count >= length:
         return np.arange(length)
     energies = np.maximum(found.energies, np.finfo(np.float64).tiny)
@@ -451,6 +474,7 @@ def whole_basis(matrix: KernelMatrix, partition: Partition, i: int, rng: np.rand
         cluster,
         landmarks,
         coefficients,
+        np.zeros(len(landmarks)),
         rows,
         identity,
         np.zeros(size),

@@ -100,6 +100,7 @@ def _identity(cluster: slice) -> ClusterBasis:
         cluster,
         nothing,
         np.empty((0, size)),
+        np.empty(0),
         every,
         identity,
         np.zeros(size),

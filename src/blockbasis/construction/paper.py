@@ -172,6 +172,7 @@ def paper_basis(
         cluster=cluster,
         landmarks=sample.columns,
         coefficients=fitted_coefficients(columns, U) if matrix.symmetric else np.empty((0, U.shape[1])),
+        landmark_diagonal=np.zeros(len(sample.columns)),
         rows=cluster.start + chosen,
         values=U[chosen],
         diagonal=np.zeros(len(chosen)),

@@ -89,11 +89,11 @@ def factorize_with_ranks(
     partition: Partition,
     ranks: IntArray,
     method: Method,
-    rng: np.random.Generator,
+    streams: tuple[np.random.Generator, np.random.Generator],
     n_jobs: int,
 ) -> BlockBasis:
     """Algorithm 5, by the method's choices: bases, then the inner matrix, then the operator."""
-    of_bases, of_inner = rng.spawn(2)
+    of_bases, of_inner = streams
     before = matrix.entries
     bases = make_bases(matrix, partition, ranks, method, ACCURATE, of_bases, n_jobs)
     for_bases = matrix.entries
