@@ -198,7 +198,7 @@ def test_a_cached_matrix_copies_what_is_known(X, dtype):
     dense = KernelMatrix(bb.Laplacian(0.7), X).symmetric_dense()
     matrix = CachedKernelMatrix(bb.Laplacian(0.7), X[order], dense, order, counter)
     plain = KernelMatrix(bb.Laplacian(0.7), X[order])
-    for rows in INDEX.values():
+    for rows in [index for name, index in INDEX.items() if name != "empty"]:
         for columns in INDEX.values():
             block = matrix.block(rows, columns)
             assert block.dtype == dtype

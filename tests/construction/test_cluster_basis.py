@@ -72,10 +72,12 @@ def test_a_landmark_does_not_steer_its_own_function():
         basis = sketched_basis(matrix, parts, 0, 6, FEW, np.random.default_rng(seed), diagonal=True)
         D = basis.landmark_diagonal
         own = basis.landmarks < parts.starts[1]
-        assert 0 <= D.min() and 0.5 < D.max() <= 1 and (D[~own] == 0).all()
+        assert D.min() >= 0 and 0.5 < D.max() <= 1 and (D[~own] == 0).all()
         plain = matrix.block(basis.landmarks, basis.landmarks) @ basis.coefficients
         spikes = D[:, np.newaxis] * basis.coefficients
-        np.testing.assert_allclose(basis.evaluate(matrix, basis.landmarks), plain - spikes, atol=1e-9 * np.abs(plain).max())
+        np.testing.assert_allclose(
+            basis.evaluate(matrix, basis.landmarks), plain - spikes, atol=1e-9 * np.abs(plain).max()
+        )
         without = sketched_basis(matrix, parts, 0, 6, FEW, np.random.default_rng(seed), diagonal=False)
         assert (without.landmark_diagonal == 0).all()
 
@@ -204,9 +206,7 @@ def test_a_guess_makes_directions_better():
 
 
 def finite(basis):
-    return all(
-        np.isfinite(each).all() for each in (basis.coefficients, basis.values, basis.residuals, basis.diagonal)
-    )
+    return all(np.isfinite(each).all() for each in (basis.coefficients, basis.values, basis.residuals, basis.diagonal))
 
 
 @pytest.mark.parametrize("diagonal", [True, False])

@@ -6,8 +6,8 @@ import pytest
 import blockbasis as bb
 from blockbasis.construction import pivoting
 from blockbasis.construction.paper import (
-    paper_basis,
     pairwise_block,
+    paper_basis,
     pool_of_cluster,
     randomized_sampling,
     randomized_svd,

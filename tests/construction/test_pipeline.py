@@ -87,9 +87,7 @@ def test_blocks_of_unchanged_clusters_are_not_evaluated_again():
     bases = make_bases(matrix, parts, np.full(4, 6), SKETCHED, FAST, streams[0], 1)
     draft = sketched_draft(matrix, parts, bases, SKETCHED, FAST, streams[1], 1)
     before = matrix.entries
-    again = sketched_draft(
-        matrix, parts, bases, SKETCHED, FAST, streams[1], 1, known=(draft, np.ones(4, dtype=bool))
-    )
+    again = sketched_draft(matrix, parts, bases, SKETCHED, FAST, streams[1], 1, known=(draft, np.ones(4, dtype=bool)))
     assert matrix.entries == before
     np.testing.assert_array_equal(again.inner.todense(), draft.inner.todense())
 

@@ -11,7 +11,7 @@ from blockbasis.planning.allocation import Allocation
 def spectra(seed, clusters=3, highest=6):
     """Convex residuals of a few clusters, as those of singular values are."""
     rng = np.random.default_rng(seed)
-    gains = -np.sort(-rng.exponential(size=(clusters, highest)) ** 2, axis=1)
+    gains = -np.sort(-(rng.exponential(size=(clusters, highest)) ** 2), axis=1)
     return [np.concatenate(([0.0], np.cumsum(own[::-1])))[::-1] for own in gains]
 
 

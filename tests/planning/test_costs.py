@@ -50,10 +50,10 @@ def test_floats_of_a_block_sparse_c():
 
 
 def test_work_grows_with_points_ranks_and_blocks():
-    sizes, ranks = np.full(20, 1000), np.full(20, 30)
+    sizes, ranks = np.full(20, 5000), np.full(20, 30)
     base = building_work(sizes, ranks, 1.0, FAST)
     assert base.entries_per_point == 150  # five landmarks for each function
-    assert base.entries >= base.entries_per_point * 20_000
+    assert base.entries >= base.entries_per_point * 100_000
     for more in (
         building_work(2 * sizes, ranks, 1.0, FAST),
         building_work(sizes, 2 * ranks, 1.0, FAST),
