@@ -72,7 +72,7 @@ def test_a_budget_of_bytes_bounds_all_that_is_kept(tmp_path, dtype):
     X = DATA["mixture"](1500, 0)
     for seed in range(3):
         A = bb.factorize(X, bb.Gaussian(0.5), memory="1MB", dtype=dtype, rng=seed)
-        bb.save(tmp_path / "A.npz", A)
+        bb.save(A, tmp_path / "A.npz")
         assert A.nbytes <= 10**6
         assert (tmp_path / "A.npz").stat().st_size <= 10**6
         assert A.nbytes >= 0.5 * 10**6
