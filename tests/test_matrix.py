@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 
 import blockbasis as bb
 from blockbasis.kernels import as_kernel
-from blockbasis.matrix import _TILE_ENTRIES, KernelMatrix, coincidences, indices, tiles
+from blockbasis.matrix import (
+    _TILE_ENTRIES,
+    CachedKernelMatrix,
+    Counter,
+    KernelMatrix,
+    coincidences,
+    indices,
+    tiles,
+)
 
 INDEX = {
     "slice": slice(5, 25),
@@ -157,3 +165,45 @@ def test_tiles_cover_and_stay_small(length, height):
     assert [tile.stop for tile in found[:-1]] == [tile.start for tile in found[1:]]
     widest = max((tile.stop - tile.start for tile in found), default=1)
     assert widest == 1 or widest * height <= _TILE_ENTRIES
+
+
+# --- all entries of few points ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 40, 600])
+def test_all_entries_are_evaluated_on_one_side(radial, n):
+    """More than one tile of 256 rows among them; those of a tile's own square count on one side, too."""
+    X = np.random.default_rng(2).normal(size=(n, 3))
+    matrix = KernelMatrix(radial.make(0.4), X)
+    dense = matrix.symmetric_dense()
+    np.testing.assert_array_equal(dense, dense.T)
+    np.testing.assert_allclose(dense, radial.matrix(X, X, 0.4), atol=1e-13)
+    np.testing.assert_array_equal(np.diagonal(dense), 1)
+    assert matrix.entries == n * (n + 1) // 2
+
+
+def test_all_entries_of_a_function_are_made_symmetric(X):
+    def nearly(A, B):  # as functions are that sum in another order
+        return A @ B.T + 1e-15 * A[:, :1]
+
+    dense = KernelMatrix(as_kernel(nearly, caller="f"), X).symmetric_dense()
+    np.testing.assert_array_equal(dense, dense.T)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_cached_matrix_copies_what_is_known(X, dtype):
+    X = X.astype(dtype)
+    order = np.random.default_rng(0).permutation(40)
+    counter = Counter()
+    dense = KernelMatrix(bb.Laplacian(0.7), X).symmetric_dense()
+    matrix = CachedKernelMatrix(bb.Laplacian(0.7), X[order], dense, order, counter)
+    plain = KernelMatrix(bb.Laplacian(0.7), X[order])
+    for rows in [index for name, index in INDEX.items() if name != "empty"]:
+        for columns in INDEX.values():
+            block = matrix.block(rows, columns)
+            assert block.dtype == dtype
+            np.testing.assert_allclose(block, plain.block(rows, columns), atol=10 * np.finfo(dtype).eps)
+            block[...] = 7.0  # a copy
+    np.testing.assert_array_equal(matrix.diagonal(slice(5, 25)), 1)
+    assert matrix.entries == counter.value == 0
+    assert dense.max() == 1

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
-import warnings
+import dataclasses
 
 import numpy as np
 import pytest
 
 import blockbasis as bb
 from blockbasis.datasets import unit_cube_mixture
+from blockbasis.planning import build
 
 
 def heavy(n, seed):
@@ -30,10 +31,12 @@ def test_the_tolerance_is_met(name, h, tol):
     X = DATA[name](1500, 0)
     for seed in range(3):
         A = bb.factorize(X, bb.Gaussian(h), tol=tol, rng=seed)
-        error = bb.relative_error(A, X, bb.Gaussian(h)).value
+        K = bb.Gaussian(h)(X)
+        error = np.linalg.norm(A.todense() - K) / np.linalg.norm(K)
         assert error <= tol * (1 + 1e-6)
-        assert A.error_estimate.exact and A.error_estimate.value == pytest.approx(error, rel=1e-6)
-        assert A.entries.total <= 1500 * 1501 // 2
+        assert A.error_estimate.exact and A.error_estimate.value == pytest.approx(error, rel=1e-3)
+        # Each pair of points once, beside three blocks by which the speed of the kernel is measured.
+        assert A.entries.total <= 1500 * 1501 // 2 + 3 * 384**2
 
 
 def test_the_tolerance_is_met_by_sampled_entries_too():
@@ -69,19 +72,23 @@ def test_a_budget_of_bytes_bounds_all_that_is_kept(tmp_path, dtype):
     X = DATA["mixture"](1500, 0)
     for seed in range(3):
         A = bb.factorize(X, bb.Gaussian(0.5), memory="1MB", dtype=dtype, rng=seed)
-        A.save(tmp_path / "A.npz")
+        bb.save(A, tmp_path / "A.npz")
         assert A.nbytes <= 10**6
         assert (tmp_path / "A.npz").stat().st_size <= 10**6
         assert A.nbytes >= 0.5 * 10**6
 
 
-def test_a_warning_says_that_a_tolerance_cannot_be_met():
-    """Rounding of float32 entries is far above 1e-9, whatever the ranks are."""
-    X = DATA["mixture"](300, 0)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        bb.factorize(X, bb.Gaussian(0.5), tol=1e-9, dtype=np.float32, rng=0)
-    assert any(each.category is bb.AccuracyWarning and "was not reached" in str(each.message) for each in caught)
+def test_a_warning_says_that_a_tolerance_is_not_met(monkeypatch):
+    """Ranks of one, and no more than one chance to raise them."""
+    X = DATA["mixture"](800, 0)
+    plan = bb.plan(X, bb.Gaussian(0.5), tol=1e-4, n_clusters=4, rng=0)
+    monkeypatch.setattr(build, "_RAISES", 1)
+    poor = dataclasses.replace(plan, ranks=np.ones_like(plan.ranks))
+    with pytest.warns(
+        bb.AccuracyWarning, match=r"The tolerance of 0.0001 was not reached: the relative error is about"
+    ):
+        A = bb.factorize(X, bb.Gaussian(0.5), plan=poor, rng=0)
+    assert A.error_estimate.value > 1e-4
 
 
 @pytest.mark.parametrize("goal", [{"tol": 1e-2}, {"memory": 40_000}], ids=str)

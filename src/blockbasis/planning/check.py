@@ -154,7 +154,7 @@ class HeldOutCheck:
         error = self.exact.copy()
         inner, limited = draft.inner, []
         for i, (own, block) in enumerate(zip(values, self.blocks, strict=True)):
-            kept = np.ascontiguousarray(own[:, : ranks[i]])
+            kept = own[:, : ranks[i]].copy()  # limited in place
             if draft.bases[i].vectors is None:
                 limit_rows(kept, inner.block(i, i)[: ranks[i], : ranks[i]], self.own_entries[block])
             limited.append(kept)

@@ -9,7 +9,7 @@ import numpy as np
 
 from blockbasis.partition import Partitioner
 from blockbasis.planning.goal import Job
-from blockbasis.planning.survey import Survey, survey
+from blockbasis.planning.survey import WHOLE_SHARE, Survey, survey
 
 #: The search starts at sqrt(n) divided by this number.
 _START = 8.0
@@ -65,6 +65,7 @@ def search_clusters(job: Job, clusters: Partitioner, rng: np.random.Generator) -
         best = min((start, many), key=lambda k: _cost(job, seen[k]))
     while (better := _better_neighbour(job, look, seen[best], most)) != best:
         best = better
+    look(best)  # to its end, where every survey was cut short
     return [seen[best], *(each for k, each in seen.items() if k != best)]
 
 
@@ -105,5 +106,7 @@ def least_stored(n: int, n_clusters: int, diagonal: bool) -> int:
 
 
 def expected_ranks(found: Survey, sizes: np.ndarray) -> np.ndarray:
-    """Expected ranks of clusters of the given sizes, from a survey."""
-    return np.clip(np.rint(found.ranks_of(sizes)), 1, sizes).astype(np.intp)
+    """Ranks of all clusters, from those of a survey."""
+    ranks = np.clip(np.rint(found.ranks_of(sizes)), 1, sizes).astype(np.intp)
+    whole = not found.complete  # the highest ranks looked at are not enough
+    return np.where(whole & (ranks >= np.floor(WHOLE_SHARE * sizes)), sizes, ranks).astype(np.intp)

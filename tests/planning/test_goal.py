@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import blockbasis as bb
+from blockbasis.construction.method import Method
+from blockbasis.matrix import CachedKernelMatrix
+from blockbasis.partition import from_labels
+from blockbasis.planning import goal as module
+from blockbasis.planning.goal import Goal, Job
+
+SKETCHED = Method(paper=False, sampling="energy", inner="sampled", diagonal=True, cutoff=None)
+
+
+def test_a_tolerance_allows_its_share_of_the_norm():
+    assert Goal(0.1, None).allowed(400.0) == pytest.approx(4.0)
+    assert Goal(0.1, None).negligible == pytest.approx(0.01)
+    assert Goal(None, 10**5).negligible == 0
+
+
+def test_a_ridge_allows_what_its_solutions_do_not_notice():
+    """The error at which the spectral norm of E would be tol times ridge."""
+    goal = Goal(0.1, None, ridge=5.0)
+    assert goal.allowed(400.0, error=2.0, spectral=0.5) == pytest.approx(max(4.0, 0.01 * 2.0 * 25 / 0.5))
+    assert goal.allowed(0.01, error=2.0, spectral=0.5) == pytest.approx(0.01 * 2.0 * 25 / 0.5)
+    assert goal.allowed(400.0) == pytest.approx(4.0)
+    assert goal.allowed(400.0, error=0.0, spectral=0.0) == np.inf
+
+
+def test_few_points_are_evaluated_once(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    job = Job(X, bb.Gaussian(1.0), Goal(0.1, None), SKETCHED, 1)
+    parts = from_labels(X, np.arange(50) % 3)
+    for _ in range(2):
+        matrix = job.matrix(parts)
+        assert isinstance(matrix, CachedKernelMatrix)
+        expected = bb.Gaussian(1.0)(X[parts.order])
+        np.testing.assert_allclose(matrix.block(slice(0, 50), slice(0, 50)), expected, atol=1e-14)
+    assert job.counter.value == 50 * 51 // 2
+    monkeypatch.setattr(module, "_FEW_POINTS", 10)
+    other = Job(X, bb.Gaussian(1.0), Goal(0.1, None), SKETCHED, 1)
+    plain = other.matrix(parts)
+    assert not isinstance(plain, CachedKernelMatrix)
+    plain.block(slice(0, 2), slice(0, 3))
+    assert other.counter.value == 6
