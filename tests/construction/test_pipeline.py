@@ -122,13 +122,13 @@ def test_the_diagonal_is_exact_where_a_part_is_carried():
 
 def test_entries_are_counted_once():
     _, matrix, parts = case(0)
-    A = factorize_with_ranks(matrix, parts, np.full(4, 5), SKETCHED, np.random.default_rng(0), 1)
+    A = factorize_with_ranks(matrix, parts, np.full(4, 5), SKETCHED, tuple(np.random.default_rng(0).spawn(2)), 1)
     assert A.entries.total == matrix.entries
 
 
 def test_more_ranks_than_points_keep_the_cluster_whole():
     X, matrix, parts = case(0, n=60)
-    A = factorize_with_ranks(matrix, parts, np.full(4, 99), SKETCHED, np.random.default_rng(0), 1)
+    A = factorize_with_ranks(matrix, parts, np.full(4, 99), SKETCHED, tuple(np.random.default_rng(0).spawn(2)), 1)
     np.testing.assert_array_equal(A.ranks, parts.sizes)
     np.testing.assert_allclose(A.todense(), bb.Gaussian(1.0)(X), atol=1e-12)
     assert ACCURATE.rows > FAST.rows

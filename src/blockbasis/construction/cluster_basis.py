@@ -385,8 +385,9 @@ def basis_of_block(
     residuals, norm = residual_profile(block, B, found.vectors, found.right)
     landmarks = _draw_landmarks(found, max(sizes.landmarks * rank, sizes.least_landmarks), rng)
     columns, own_part = _landmark_columns(block, landmarks, part)
-    coefficients = fitted_coefficients(columns, found.vectors, precise=not sizes.single)
     size, n_rows = block.cluster.stop - block.cluster.start, len(block.rows)
+    # A fit on some rows is the better for the ridge of the faster way.
+    coefficients = fitted_coefficients(columns, found.vectors, precise=n_rows == size and not sizes.single)
     if singular_vectors:
         values = found.vectors
     else:
@@ -412,8 +413,8 @@ def basis_of_block(
 def _landmark_columns(block: SampledBlock, landmarks: IntArray, part: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Columns of the landmarks on the sampled rows, and what is taken off a landmark's entry with itself.
 
-    Many of the sampled rows are landmarks, and few of all rows are: where not all rows are sampled, the diagonal part of
-    a landmark is taken off, so that the fit does not follow it.
+    Many of the sampled rows are landmarks, and few of all rows are. Where not all rows are sampled, the diagonal part
+    of a landmark is taken off, so that the fit does not follow it.
     """
     columns = block.kernel_block[:, landmarks]
     off = np.zeros(len(landmarks))

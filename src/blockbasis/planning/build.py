@@ -41,6 +41,8 @@ _RAISES = 8
 #: many times before ranks are raised.
 _LESS_ERROR = 0.95
 _DEFINITE_TRIALS = 2
+#: A budget of which less than this share is used is not spent, where higher ranks can be built.
+_SPENT = 0.9
 #: Ranks are lowered until the error is between this share of the allowed error and all of it, in so many trials.
 _NEARLY_ALL = 0.95
 _TRIALS = 8
@@ -71,9 +73,8 @@ def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: in
     draft = sketched_draft(matrix, partition, bases, sketch, sizes, of_inner, n_jobs, kept)
     for_inner = matrix.entries - before_inner
     if goal.tol is None:
+        draft = _spending_budget(matrix, plan, draft, sizes, (of_bases, of_inner), n_jobs)
         values = check.evaluate(matrix, draft, n_jobs)
-        draft = semidefinite_draft(matrix, draft.truncated(_affordable(plan, draft, matrix)))
-        values = [own[:, :rank] for own, rank in zip(values, draft.ranks, strict=True)]
     else:
         draft, values = _meeting_tolerance(matrix, plan, draft, sizes, check, kept, (of_bases, of_inner), n_jobs)
     diagonal = method.diagonal
@@ -111,8 +112,8 @@ def _allocation(draft: Draft, diagonal: bool, fixed: float = 0.0, per_function: 
     return Allocation(residuals, sizes, np.ones(k), lambda ranks: related @ ranks, stored, extra)
 
 
-def _affordable(plan: Plan, draft: Draft, matrix: KernelMatrix) -> IntArray:
-    """Ranks of least predicted error within the budget."""
+def _affordable(plan: Plan, draft: Draft, matrix: KernelMatrix) -> tuple[IntArray, float]:
+    """Ranks of least predicted error within the budget, and the floats that they take of it."""
     assert plan.goal.memory is not None
     fixed, per_function = 0.0, None
     if plan.goal.everything:  # all bytes kept count, in floats
@@ -121,7 +122,33 @@ def _affordable(plan: Plan, draft: Draft, matrix: KernelMatrix) -> IntArray:
         landmarks = np.array([float(len(basis.landmarks)) for basis in draft.bases])
         fixed = float(landmarks.sum()) * d + (8 * (n + k + 1 + k * d + k) + _FILE_BYTES) / itemsize
         per_function = landmarks + draft.ranks / 2
-    return _allocation(draft, plan.method.diagonal, fixed, per_function).affordable(plan.goal.memory)
+    allocation = _allocation(draft, plan.method.diagonal, fixed, per_function)
+    ranks = allocation.affordable(plan.goal.memory)
+    return ranks, allocation.stored(ranks)
+
+
+def _spending_budget(
+    matrix: KernelMatrix,
+    plan: Plan,
+    draft: Draft,
+    sizes: SampleSizes,
+    streams: tuple[np.random.Generator, np.random.Generator],
+    n_jobs: int,
+) -> Draft:
+    """The draft with the ranks that the budget affords; higher ranks are built while the budget has room for them."""
+    assert plan.goal.memory is not None
+    method = replace(plan.method, inner="sampled")
+    for _ in range(_RAISES):
+        ranks, stored = _affordable(plan, draft, matrix)
+        held_back = (ranks == draft.ranks) & (draft.ranks < plan.partition.sizes)
+        if stored >= _SPENT * plan.goal.memory or not held_back.any():
+            break
+        higher = np.minimum((_RAISE * draft.ranks).astype(np.intp) + _RAISE_MORE, plan.partition.sizes)
+        bases = _raised_bases(matrix, plan, draft.bases, np.where(held_back, higher, 0), sizes, streams[0], n_jobs)
+        draft = sketched_draft(
+            matrix, plan.partition, bases, method, sizes, streams[1], n_jobs, known=(draft, ~held_back)
+        )
+    return semidefinite_draft(matrix, draft.truncated(ranks))
 
 
 #: Bytes of a file beside its arrays.

@@ -49,6 +49,8 @@ class Plan:
         Measured speed of this machine.
     threads : int
         Threads that ``seconds`` is for.
+    diagonal : bool
+        Whether a diagonal part is expected to be carried.
     fitting_tol : float or None
         Where compression does not pay or does not fit into free memory, a tolerance that would.
 
@@ -74,6 +76,7 @@ class Plan:
     predicted_error: float
     rates: costs.Rates
     threads: int
+    diagonal: bool
     fitting_tol: float | None = None
 
     def __post_init__(self) -> None:
@@ -101,8 +104,7 @@ class Plan:
     @property
     def stored(self) -> int:
         """Floats that a product will read."""
-        sizes, diagonal = self.partition.sizes, self.method.diagonal
-        return costs.stored_floats(sizes, self.ranks, diagonal=diagonal, density=self.density)
+        return costs.stored_floats(self.partition.sizes, self.ranks, diagonal=self.diagonal, density=self.density)
 
     @property
     def nbytes(self) -> int:
@@ -180,8 +182,17 @@ def make_plan(job: Job, clusters: Partitioner, rng: np.random.Generator) -> Plan
     ranks = expected_ranks(best, partition.sizes)
     if job.goal.memory is not None:
         ranks = _within_budget(job, partition, ranks)
+    elif clusters.given is None and best.stored > costs.dense_floats(job.n_points):
+        # Nothing is gained by compression: clusters kept whole, many of them, take hardly more than the matrix.
+        many = min(job.n_points, round(4 * np.sqrt(job.n_points)))
+        partition = clusters(many, of_partition, effort=QUICK)
+        ranks = partition.sizes.astype(np.intp)
     sizes = partition.sizes
-    related = best.inner / max(0.5 * float(ranks.sum()) ** 2, 1.0)
+    whole = bool((ranks == sizes).all())
+    related = 1.0 if whole else best.inner / max(0.5 * float(ranks.sum()) ** 2, 1.0)
+    predicted = float(np.sqrt(best.error / best.norm)) if best.norm > 0 else 0.0
+    if job.goal.tol is not None:  # ranks are raised until the check shows the tolerance met
+        predicted = min(predicted, job.goal.tol)
     plan = Plan(
         job.goal,
         job.method,
@@ -192,9 +203,10 @@ def make_plan(job: Job, clusters: Partitioner, rng: np.random.Generator) -> Plan
         job.kernel,
         fingerprint(job.X),
         job.X.dtype,
-        float(np.sqrt(best.error / best.norm)) if best.norm > 0 else 0.0,
+        predicted,
         costs.measure_rates(job.matrix(partition)),
         max(1, min(job.n_jobs, os.cpu_count() or 1, len(sizes))),
+        best.diagonal,
     )
     return _with_fitting_tol(job, surveys, plan)
 

@@ -75,9 +75,10 @@ def _better_neighbour(job: Job, look: Callable[..., Survey], here: Survey, most:
     outer = here.stored - here.inner - here.allocation.fixed
     small = here.partition.n_points < 4 * _SMALL * k  # C may be sparse: either way may be better
     tried = []
-    if small or here.inner < _LITTLE_INNER * outer:
+    both = small or job.goal.memory is not None
+    if both or here.inner < _LITTLE_INNER * outer:
         tried.append(min(2 * k, most))
-    if small or here.inner > _MUCH_INNER * outer:
+    if both or here.inner > _MUCH_INNER * outer:
         tried.append(max(k // 2, 1))
     costs = {other: _cost(job, look(other, limit=1.1 * here.stored)) for other in tried if other != k}
     best = min(costs, key=lambda other: costs[other], default=k)

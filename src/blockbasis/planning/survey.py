@@ -23,7 +23,7 @@ from blockbasis.construction.cluster_basis import (
 )
 from blockbasis.construction.method import SURVEY
 from blockbasis.construction.sampling import ColumnSample, cluster_energies, energy_sampling
-from blockbasis.matrix import KernelMatrix
+from blockbasis.matrix import CachedKernelMatrix, KernelMatrix
 from blockbasis.partition import ROUGH, Partition, Partitioner
 from blockbasis.planning.allocation import Allocation
 from blockbasis.planning.goal import Job
@@ -58,6 +58,8 @@ class ClusterSurvey:
         Squared error due to the cluster at ranks 0, 1, ...
     norm : float
         Squared norm of the row-submatrix without the diagonal.
+    diagonal : bool
+        Whether a diagonal part was taken out.
     energies : ndarray of shape (n_clusters,)
         Squared norms of the blocks of the cluster with all clusters.
     """
@@ -65,6 +67,7 @@ class ClusterSurvey:
     size: float
     residuals: FloatArray
     norm: float
+    diagonal: bool
     energies: FloatArray
 
 
@@ -91,6 +94,8 @@ class Survey:
         Floats of C, which ``stored`` includes.
     complete : bool
         False where the surveyed ranks do not reach the tolerance.
+    diagonal : bool
+        Whether a diagonal part is expected to be carried.
     """
 
     n_asked: int
@@ -102,6 +107,7 @@ class Survey:
     error: float
     inner: float
     complete: bool
+    diagonal: bool
 
     @property
     def sizes(self) -> FloatArray:
@@ -132,7 +138,7 @@ def survey(
     partition = clusters(k, rng, chosen, ROUGH)
     matrix = job.matrix(partition, chosen)
     scale = 1.0 if chosen is None else n / count
-    picked, weights = _pick_clusters(partition, rng)
+    picked, weights = _pick_clusters(partition, rng, known=isinstance(matrix, CachedKernelMatrix))
     sizes = partition.sizes[picked]
     most = np.ceil(WHOLE_SHARE * sizes).astype(np.intp)
     highest = np.minimum(rank, most)
@@ -150,10 +156,13 @@ def survey(
         highest[todo] = np.minimum(2 * highest[todo], most[todo])
 
 
-def _pick_clusters(partition: Partition, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
+def _pick_clusters(
+    partition: Partition, rng: np.random.Generator, *, known: bool = False
+) -> tuple[IntArray, FloatArray]:
     """Clusters to survey, drawn by size, and the number of clusters that each of them represents."""
     n, k, sizes = partition.n_points, partition.n_clusters, partition.sizes
-    count = int(np.clip(_LOOKED_AT * k // n, _CLUSTERS, _MOST_CLUSTERS))
+    # Entries that are known already cost nothing: then more clusters are surveyed.
+    count = int(np.clip(_LOOKED_AT * k // n, _MOST_CLUSTERS // 2 if known else _CLUSTERS, _MOST_CLUSTERS))
     if k <= count + 2:
         return np.arange(k), np.ones(k)
     steps = (np.arange(count) + rng.random()) * n / count
@@ -198,7 +207,7 @@ def _survey_cluster(
     residuals = np.minimum.accumulate(np.maximum(residuals, 0)) * scale**2
     if len(residuals) <= rank:  # there are no more directions above rounding
         residuals = np.concatenate((residuals, np.full(rank + 1 - len(residuals), residuals[-1])))
-    return ClusterSurvey(size * scale, residuals, norm * scale**2, energies)
+    return ClusterSurvey(size * scale, residuals, norm * scale**2, bool(part.any()), energies)
 
 
 def _held_out_residuals(
@@ -244,7 +253,8 @@ def _summary(job: Job, k: int, partition: Partition, found: list[ClusterSurvey],
     def related_ranks(ranks: FloatArray) -> FloatArray:
         return related * float(weights @ ranks / weights.sum())
 
-    carried = float(n) if job.method.diagonal else 0.0
+    diagonal = job.method.diagonal and (job.goal.tol is None or any(each.diagonal for each in found))
+    carried = float(n) if diagonal else 0.0
     allocation = Allocation(
         [each.residuals for each in found], sizes, weights, related_ranks, carried, np.zeros(len(found))
     )
@@ -259,7 +269,7 @@ def _summary(job: Job, k: int, partition: Partition, found: list[ClusterSurvey],
     stored = allocation.stored(ranks)
     inner = 0.5 * float((weights * ranks) @ related_ranks(ranks.astype(np.float64)))
     error = allocation.error(ranks)
-    return Survey(k, partition, allocation, ranks, norm, stored, error, inner, complete)
+    return Survey(k, partition, allocation, ranks, norm, stored, error, inner, complete, diagonal)
 
 
 def _n_related(energies: FloatArray, budget: float) -> int:
