@@ -66,7 +66,9 @@ def test_functions_are_continued_together_and_by_any_number_of_threads(regressio
     assert together.n_outputs == 3
     np.testing.assert_array_equal(together(X_new, 1), continuation_of(A, X, coefficients, 1, n_jobs=2)(X_new, 2))
     alone = continuation_of(A, X, coefficients[:, 1:2], 1)
-    np.testing.assert_allclose(together(X_new, 1)[:, 1], alone(X_new, 1)[:, 0], rtol=1e-9, atol=1e-9)
+    # One solve for three functions or for one rounds differently, by a share of the largest value.
+    found = together(X_new, 1)[:, 1]
+    np.testing.assert_allclose(found, alone(X_new, 1)[:, 0], atol=1e-9 * np.abs(found).max())
 
 
 def test_an_uncompressed_matrix_is_the_exact_kernel(regression):

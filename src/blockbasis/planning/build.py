@@ -148,7 +148,7 @@ def _spending_budget(
         draft = sketched_draft(
             matrix, plan.partition, bases, method, sizes, streams[1], n_jobs, known=(draft, ~held_back)
         )
-    return semidefinite_draft(matrix, draft.truncated(ranks))
+    return semidefinite_draft(matrix, draft.truncated(_affordable(plan, draft, matrix)[0]))
 
 
 #: Bytes of a file beside its arrays.
