@@ -205,7 +205,7 @@ def sketched_draft(
         return coordinates_of(matrix, bases[i], sizes.inner_rows, streams[i], diagonal=method.diagonal)
 
     coordinates = map_threads(one, [(i,) for i in range(partition.n_clusters)], n_jobs, "cores")
-    norm = _norm_of(matrix, partition, coordinates)
+    norm = _norm_of(coordinates)
     budget = 0.0 if method.cutoff is None else (method.cutoff * norm) ** 2
     spent = 0.0
     if kept is None:
@@ -270,8 +270,8 @@ def draft_of_vectors(
     return Draft(bases, [], inner, cut)
 
 
-def _norm_of(matrix: KernelMatrix, partition: Partition, coordinates: Sequence[Coordinates]) -> float:
-    """Norm of the diagonal blocks of C and of the diagonal: what a cutoff is relative to."""
+def _norm_of(coordinates: Sequence[Coordinates]) -> float:
+    """Norm of the diagonal blocks of C: a cutoff is relative to it."""
     return float(np.sqrt(sum(float((each.core**2).sum()) for each in coordinates)))
 
 
