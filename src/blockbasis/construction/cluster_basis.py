@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import linalg
 
-from blockbasis._linalg import shifted_cholesky
+from blockbasis._linalg import eigenpairs, shifted_cholesky
 from blockbasis._typing import FloatArray, Index, IntArray
 from blockbasis.construction.coordinates import determining_rows, interpolate
 from blockbasis.construction.diagonal import fit_core, unshared_diagonal
@@ -240,14 +240,14 @@ def leading_directions(
     ``start`` is a guess of the left singular vectors. A small matrix is decomposed whole. ``single`` works in float32,
     which is twice as fast and tells directions apart down to about 1e-6 of the largest.
     """
+    B = B.astype(np.float32) if single else B
     height, length = B.shape
     width = min(width, height, length)
     if height <= _DIRECT * width and height <= length:
-        range_ = np.eye(height)
+        range_ = np.eye(height, dtype=B.dtype)
     elif length <= _DIRECT * width:
         range_ = np.linalg.qr(B)[0]
     else:
-        B = B.astype(np.float32) if single else B
         if start is None:
             range_ = np.linalg.qr(B @ rng.standard_normal((length, width), dtype=B.dtype.type))[0]
         else:
@@ -255,10 +255,22 @@ def leading_directions(
         for _ in range(_POWER_ITERATIONS):
             range_ = np.linalg.qr(B @ (B.T @ range_))[0]
     projected = B.T @ range_
-    small, s, _ = np.linalg.svd(np.asarray(np.linalg.qr(projected, mode="r")).T.astype(np.float64))
-    small = small[:, :width]
+    small, energies = _right_rotation(projected, width)
     vectors, right = range_ @ small.astype(range_.dtype), projected @ small.astype(projected.dtype)
-    return Directions(vectors.astype(np.float64, copy=False), s[:width] ** 2, right.astype(np.float64, copy=False))
+    return Directions(vectors.astype(np.float64, copy=False), energies, right.astype(np.float64, copy=False))
+
+
+def _right_rotation(projected: FloatArray, width: int) -> tuple[FloatArray, FloatArray]:
+    """The ``width`` leading right singular vectors of a tall matrix, and the squared singular values.
+
+    The Gram matrix has half of the digits, which is enough for entries in float32 and takes a third of the time.
+    """
+    if projected.dtype == np.float32:
+        tall = projected.astype(np.float64)
+        values, vectors = eigenpairs(tall.T @ tall)
+        return vectors[:, ::-1][:, :width], np.maximum(values[::-1][:width], 0)
+    left, s, _ = np.linalg.svd(np.asarray(np.linalg.qr(projected, mode="r")).T)
+    return left[:, :width], s[:width] ** 2
 
 
 def resolved(directions: Directions, rank: int) -> Directions:

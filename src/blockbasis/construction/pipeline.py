@@ -50,6 +50,8 @@ from blockbasis.partition import Partition
 _PASS_ENTRIES = 2**18
 #: A Gram matrix whose Cholesky factor has a diagonal with a larger quotient costs too many digits.
 _ILL_CONDITIONED = 1e3
+#: Share of the squared error that a multiple of the identity may add to an indefinite C.
+_SHIFT_SHARE = 2e-3
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def factorize_with_ranks(
     else:
         draft = draft_of_vectors(matrix, partition, bases, method, of_inner, n_jobs)
     if not method.paper:
-        draft = semidefinite_draft(matrix, draft)
+        draft = semidefinite_draft(matrix, draft, sum(float(basis.residuals[-1]) for basis in bases))
     for_inner = matrix.entries - for_bases
     return assemble(matrix, partition, draft, Entries(for_bases - before, for_inner, before), n_jobs, method.diagonal)
 
@@ -217,13 +219,17 @@ def sketched_draft(
     return Draft(bases, coordinates, inner, cut)
 
 
-def semidefinite_draft(matrix: KernelMatrix, draft: Draft) -> Draft:
-    """The draft with C positive semi-definite, unless blocks were cut off at the caller's wish."""
+def semidefinite_draft(matrix: KernelMatrix, draft: Draft, error: float) -> Draft:
+    """The draft with C positive semi-definite, unless blocks were cut off at the caller's wish.
+
+    ``error`` is the squared error that the draft has or may have.
+    """
     # C of all blocks, with no diagonal part taken out, is semi-definite as it is.
     doubtful = draft.inner.density < 1 or any(basis.diagonal.any() for basis in draft.bases)
     if not doubtful or (draft.cut is not None and draft.cut.dropped):
         return draft
-    return replace(draft, inner=semidefinite_inner(draft.inner, float(np.finfo(matrix.dtype).eps)))
+    inner = semidefinite_inner(draft.inner, float(np.finfo(matrix.dtype).eps), _SHIFT_SHARE * error)
+    return replace(draft, inner=inner)
 
 
 def draft_of_vectors(

@@ -8,6 +8,8 @@ squared norm of the dropped blocks.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy import linalg
 
@@ -17,21 +19,24 @@ from blockbasis.operators.inner import InnerMatrix
 
 #: Negative eigenvalues below so many rounding units of the largest diagonal entry are rounding errors.
 _ROUNDINGS = 10.0
-#: Components of more columns are not decomposed, nor are those with dropped blocks: their nearest semi-definite matrix
-#: would have no zero blocks. A multiple of the identity is added to them instead. The search for the smallest multiple
-#: starts at this share of the largest diagonal entry and goes up by this factor, and refined by halving its logarithm.
+#: Components of at most so many columns are decomposed; of larger ones only the lowest eigenpairs are computed.
 _DECOMPOSED = 1500
-_FIRST_SHIFT = 1e-5
-_SHIFT_STEP = 8.0
-_REFINEMENTS = 2
+#: Width of a block of the Krylov space, and number of blocks: the space holds a few hundred of the lowest eigenvectors.
+_BLOCK_WIDTH = 32
+_BLOCKS = 12
+#: Factor between trial shifts on the way up. After a removal, the lowest eigenvalue is expected to be this share of the
+#: one before; there are at most so many removals.
+_STEP_UP = 4.0
+_LOWERED = 0.45
+_REMOVALS = 6
 
 
-def semidefinite_inner(inner: InnerMatrix, precision: float) -> InnerMatrix:
+def semidefinite_inner(inner: InnerMatrix, precision: float, allowed: float = 0.0) -> InnerMatrix:
     """C with no negative eigenvalue beyond rounding, and with the same blocks.
 
-    A Cholesky factorization of each connected component shows whether the component has negative eigenvalues. A small
-    component with all of its blocks is replaced by the nearest semi-definite matrix. To any other component a multiple
-    of the identity is added, the first of an increasing sequence that makes the component definite.
+    A Cholesky factorization of each connected component shows whether the component has negative eigenvalues. Where it
+    has, the parts of C that belong to its lowest eigenpairs are removed, in the blocks that are kept, until a small
+    multiple of the identity makes the component definite.
 
     Parameters
     ----------
@@ -39,48 +44,79 @@ def semidefinite_inner(inner: InnerMatrix, precision: float) -> InnerMatrix:
         Symmetric.
     precision : float
         Rounding unit of the kernel entries.
+    allowed : float, default=0.0
+        Squared Frobenius norm that the multiple of the identity may have.
     """
     rounding = max(DEFINITE, _ROUNDINGS * precision)
+    shift = math.sqrt(allowed / max(inner.shape[0], 1))
     panels = list(inner.panels)
     for clusters in inner.components():
         part = inner.component(clusters)
-        for i, panel in zip(clusters.tolist(), _semidefinite_panels(part, rounding), strict=True):
+        for i, panel in zip(clusters.tolist(), _semidefinite_panels(part, rounding, shift), strict=True):
             panels[i] = panel
     return InnerMatrix(inner.row_offsets, inner.column_offsets, inner.kept, tuple(panels), inner.symmetric)
 
 
-def _semidefinite_panels(part: InnerMatrix, rounding: float) -> tuple[FloatArray, ...]:
-    """Panels of a connected component."""
-    dense = part.todense().astype(np.float64, copy=False)
-    largest = float(np.abs(np.diagonal(dense)).max(initial=0.0))
-    negligible = rounding * largest
-    if _is_definite(dense, negligible):
+def _semidefinite_panels(part: InnerMatrix, rounding: float, smallest: float) -> tuple[FloatArray, ...]:
+    """Panels of a connected component; ``smallest`` is a shift that does not matter."""
+    C = part.todense().astype(np.float64, copy=False)
+    negligible = rounding * float(np.abs(np.diagonal(C)).max(initial=0.0))
+    if _cholesky(C, negligible) is not None:
         return part.panels
-    if part.density == 1 and len(dense) <= _DECOMPOSED:
-        values, vectors = negative_eigenpairs(dense)
-        return part.with_entries(dense - (vectors * values) @ vectors.T).panels
-    shift = max(negligible, _FIRST_SHIFT * largest, float(np.finfo(np.float64).tiny))
-    while not _is_definite(dense, shift):
-        shift *= _SHIFT_STEP
-    low = shift / _SHIFT_STEP
-    for _ in range(_REFINEMENTS):
-        middle = float(np.sqrt(low * shift))
-        low, shift = (low, middle) if _is_definite(dense, middle) else (middle, shift)
-    return tuple(_shifted(panel, shift) for panel in part.panels)
+    smallest = max(smallest, negligible, float(np.finfo(np.float64).tiny))
+    shift, factor = _definite_shift(C, (smallest,))
+    zeros = None if part.density == 1 else part.with_entries(np.ones_like(C)).todense() == 0
+    for _ in range(_REMOVALS):
+        if shift <= smallest:
+            break
+        values, vectors = _lowest_eigenpairs(C, factor, shift)
+        removed = (vectors * values) @ vectors.T
+        if zeros is not None:
+            removed[zeros] = 0
+        C = C - removed
+        if len(C) <= _DECOMPOSED and _cholesky(C, negligible) is not None:
+            return part.with_entries(C).panels
+        lowest = float(np.abs(values).max(initial=smallest))
+        shift, factor = _definite_shift(C, (smallest, max(_LOWERED * lowest, smallest), max(lowest, smallest)))
+    C[np.diag_indices_from(C)] += shift
+    return part.with_entries(C).panels
 
 
-def _shifted(panel: FloatArray, shift: float) -> FloatArray:
-    panel = panel.copy()
-    own = np.arange(panel.shape[0])
-    panel[own, own] += shift
-    return panel
+def _definite_shift(C: FloatArray, trials: tuple[float, ...]) -> tuple[float, FloatArray]:
+    """The first of some shifts that makes C definite, or a multiple of the last, and the Cholesky factor."""
+    for shift in trials:
+        if (factor := _cholesky(C, shift)) is not None:
+            return shift, factor
+    while True:
+        shift *= _STEP_UP
+        if (factor := _cholesky(C, shift)) is not None:
+            return shift, factor
 
 
-def _is_definite(dense: FloatArray, shift: float) -> bool:
-    shifted = dense.astype(np.float64)
+def _lowest_eigenpairs(C: FloatArray, factor: FloatArray, shift: float) -> tuple[FloatArray, FloatArray]:
+    """Eigenvalues of C below zero, ascending, and their vectors; those of a large C are Ritz pairs.
+
+    The Ritz pairs are those of a block Krylov space of (C + shift I)⁻¹, whose Cholesky factor is given.
+    """
+    height = C.shape[0]
+    if height <= _DECOMPOSED:
+        return negative_eigenpairs(C)
+    start = np.random.default_rng(0).standard_normal((height, _BLOCK_WIDTH))
+    space = np.linalg.qr(start)[0]
+    for _ in range(_BLOCKS - 1):
+        block = linalg.cho_solve((factor, True), space[:, -_BLOCK_WIDTH:], check_finite=False)
+        for _ in range(2):  # once is not enough for orthogonality to rounding
+            block -= space @ (space.T @ block)
+        space = np.concatenate((space, np.linalg.qr(block)[0]), axis=1)
+    values, rotation = negative_eigenpairs(space.T @ (C @ space))
+    return values, space @ rotation
+
+
+def _cholesky(C: FloatArray, shift: float) -> FloatArray | None:
+    """Lower Cholesky factor of C + shift I, or None where that is not definite."""
+    shifted = C.astype(np.float64)
     shifted[np.diag_indices_from(shifted)] += shift
     try:
-        linalg.cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+        return np.asarray(linalg.cholesky(shifted, lower=True, overwrite_a=True, check_finite=False))
     except linalg.LinAlgError:
-        return False
-    return True
+        return None

@@ -26,9 +26,9 @@ from blockbasis.operators.entries import Entries
 from blockbasis.partition import Partition
 from blockbasis.planning.allocation import Allocation
 from blockbasis.planning.check import HeldOutCheck, Measured
-from blockbasis.planning.goal import SINGLE_PRECISION, Goal
+from blockbasis.planning.goal import Goal
 from blockbasis.planning.plan import Plan
-from blockbasis.planning.survey import DROPPED_SHARE
+from blockbasis.planning.survey import DROPPED_SHARE, WHOLE_SHARE
 
 #: The check must show the tolerance met by this many standard errors.
 _DEVIATIONS = 2.5
@@ -37,10 +37,10 @@ _DEVIATIONS = 2.5
 _RAISE = 1.4
 _RAISE_MORE = 4
 _RAISES = 8
-#: Where making C semi-definite adds error, ranks are chosen for a smaller error, with this additional factor, and so
-#: many times before ranks are raised.
+#: Where making C semi-definite adds error, ranks are chosen for a smaller error, with this additional factor.
 _LESS_ERROR = 0.95
-_DEFINITE_TRIALS = 2
+#: Ranks of capped clusters are raised, once, where these clusters take this share of the memory.
+_UNBALANCED = 0.1
 #: A budget of which less than this share is used is not spent, where higher ranks can be built.
 _SPENT = 0.9
 #: Ranks are lowered until the error is between this share of the allowed error and all of it, in so many trials.
@@ -90,9 +90,7 @@ def _sample_sizes(partition: Partition, built: IntArray, goal: Goal) -> SampleSi
     """Sizes of the samples, with fewer determining rows where C would otherwise need too many kernel entries."""
     most = _DETERMINING_SHARE * partition.n_points / max(int(built.sum()), 1)
     inner_rows = int(np.clip(most, _LEAST_INNER_ROWS, FAST.inner_rows))
-    return replace(
-        FAST, inner_rows=inner_rows, single=goal.tol is None or goal.tol >= SINGLE_PRECISION, negligible=goal.negligible
-    )
+    return replace(FAST, inner_rows=inner_rows, single=goal.single, negligible=goal.negligible)
 
 
 def _expected_errors(bases: list[ClusterBasis]) -> FloatArray:
@@ -148,7 +146,8 @@ def _spending_budget(
         draft = sketched_draft(
             matrix, plan.partition, bases, method, sizes, streams[1], n_jobs, known=(draft, ~held_back)
         )
-    return semidefinite_draft(matrix, draft.truncated(_affordable(plan, draft, matrix)[0]))
+    ranks = _affordable(plan, draft, matrix)[0]
+    return semidefinite_draft(matrix, draft.truncated(ranks), _allocation(draft, plan.method.diagonal).error(ranks))
 
 
 #: Bytes of a file beside its arrays.
@@ -170,33 +169,53 @@ def _meeting_tolerance(
 ) -> tuple[Draft, list[FloatArray]]:
     """A draft that meets the tolerance with the smallest ranks, and its functions at the checked points."""
     partition, method = plan.partition, replace(plan.method, inner="sampled")
-    goal_share, tried = 1.0, 0
+    goal_share, balanced = 1.0, False
     for _ in range(_RAISES):
         values = check.evaluate(matrix, draft, n_jobs)
         measured, share = _share_of_allowed(plan, check, draft, values)
+        raised = _raised(measured, plan, draft.ranks)
         if share <= goal_share:
             ranks = _smallest_ranks(plan, check, draft, values, share, goal_share)
-            small = semidefinite_draft(matrix, draft.truncated(ranks))
-            kept_values = [own[:, :rank] for own, rank in zip(values, ranks, strict=True)]
-            share = _share_of_allowed(plan, check, small, kept_values)[1]
-            if share <= 1:
-                return small, kept_values
-            goal_share *= _LESS_ERROR / share  # making C semi-definite has added error
-            tried += 1
-            if tried < _DEFINITE_TRIALS:
+            raised = _rebalanced(plan, draft, ranks)
+            if balanced or (raised == draft.ranks).all():
+                small = semidefinite_draft(matrix, draft.truncated(ranks), plan.goal.allowed(measured.norm))
+                kept_values = [own[:, :rank] for own, rank in zip(values, ranks, strict=True)]
+                share = _share_of_allowed(plan, check, small, kept_values)[1]
+                if share <= 1:
+                    return small, kept_values
+                goal_share *= _LESS_ERROR / share  # making C semi-definite has added error
                 continue
-        raised = _raised(measured, plan, draft.ranks)
+            balanced = True
         same = raised == draft.ranks
         if same.all():
             break
         bases = _raised_bases(matrix, plan, draft.bases, np.where(same, 0, raised), sizes, streams[0], n_jobs)
         draft = sketched_draft(matrix, partition, bases, method, sizes, streams[1], n_jobs, kept, (draft, same))
-    draft = semidefinite_draft(matrix, draft)
+    draft = semidefinite_draft(matrix, draft, plan.goal.allowed(measured.norm))
     values = check.evaluate(matrix, draft, n_jobs)
     measured, share = _share_of_allowed(plan, check, draft, values)
     if share > 1:
         _warn_of(measured, plan)
     return draft, values
+
+
+def _rebalanced(plan: Plan, draft: Draft, ranks: IntArray) -> IntArray:
+    """Higher ranks for the clusters that take all of their functions, where these clusters take much of the memory.
+
+    The survey knows the ranks of some clusters only. A cluster that lacks functions makes the others take more.
+    """
+    sizes = plan.partition.sizes
+    capped = (ranks == draft.ranks) & (ranks < sizes)
+    costs = ranks * (sizes + _allocation(draft, diagonal=False).related(ranks.astype(np.float64)))
+    if float(costs[capped].sum()) < _UNBALANCED * float(costs.sum()):
+        return draft.ranks
+    return np.where(capped, _higher(ranks, sizes), draft.ranks).astype(np.intp)
+
+
+def _higher(ranks: IntArray, sizes: IntArray) -> IntArray:
+    """Ranks raised by a factor; a cluster is kept whole where its rank would be close to its size."""
+    higher = np.minimum((_RAISE * ranks).astype(np.intp) + _RAISE_MORE, sizes)
+    return np.where(higher > WHOLE_SHARE * sizes, sizes, higher).astype(np.intp)
 
 
 def _raised_bases(
@@ -237,9 +256,7 @@ def _raised(measured: Measured, plan: Plan, ranks: IntArray) -> IntArray:
     growing = ranks < sizes
     over = growing & (measured.per_cluster > fair / 2)
     over = over if over.any() else growing
-    higher = np.minimum((_RAISE * ranks).astype(np.intp) + _RAISE_MORE, sizes)
-    higher = np.where(higher > 0.75 * sizes, sizes, higher)
-    return np.where(over, higher, ranks).astype(np.intp)
+    return np.where(over, _higher(ranks, sizes), ranks).astype(np.intp)
 
 
 def _smallest_ranks(

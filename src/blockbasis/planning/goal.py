@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
+from blockbasis._linalg import energy_of
 from blockbasis._typing import FloatArray
 from blockbasis.construction.method import Method
 from blockbasis.kernels import Kernel
@@ -16,8 +18,10 @@ from blockbasis.partition import Partition
 #: Up to so many points, the matrix is evaluated once, half of its entries by symmetry, and cached during compression:
 #: the samples together would have more entries.
 _FEW_POINTS = 4096
+#: Points between which entries are evaluated to estimate the norm of the matrix.
+_NORM_POINTS = 2048
 #: Smallest tolerance for which directions computed in float32 are accurate enough.
-SINGLE_PRECISION = 3e-4
+_SINGLE_PRECISION = 3e-4
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,11 @@ class Goal:
     def negligible(self) -> float:
         """Squared relative error that does not matter."""
         return 0.0 if self.tol is None else self.tol**2
+
+    @property
+    def single(self) -> bool:
+        """Whether directions computed in float32 are accurate enough."""
+        return self.tol is None or self.tol >= _SINGLE_PRECISION
 
     def allowed(self, norm: float, error: float = 0.0, spectral: float = math.inf) -> float:
         """Allowed squared error.
@@ -85,7 +94,6 @@ class Job:
     method: Method
     n_jobs: int
     counter: Counter = field(default_factory=Counter)
-    _dense: dict[str, FloatArray] = field(default_factory=dict)
 
     @property
     def n_points(self) -> int:
@@ -95,8 +103,22 @@ class Job:
         """The kernel matrix of all points, or of the chosen ones, in the order of their partition."""
         points = self.X if chosen is None else self.X[chosen]
         if chosen is None and self.n_points <= _FEW_POINTS:
-            if "K" not in self._dense:
-                self._dense["K"] = KernelMatrix(self.kernel, self.X, counter=self.counter).symmetric_dense()
             order = partition.order
-            return CachedKernelMatrix(self.kernel, points[order], self._dense["K"], order, self.counter)
+            return CachedKernelMatrix(self.kernel, points[order], self._entries, order, self.counter)
         return KernelMatrix(self.kernel, points[partition.order], counter=self.counter)
+
+    @cached_property
+    def _entries(self) -> FloatArray:
+        """All entries of the matrix of a few points."""
+        return KernelMatrix(self.kernel, self.X, counter=self.counter).symmetric_dense()
+
+    @cached_property
+    def norm(self) -> float:
+        """Squared Frobenius norm of the matrix: exact for a few points, else from the entries between some points."""
+        n = self.n_points
+        if n <= _FEW_POINTS:
+            return energy_of(self._entries)
+        chosen = np.sort(np.random.default_rng(0).choice(n, _NORM_POINTS, replace=False))
+        block = KernelMatrix(self.kernel, self.X[chosen], counter=self.counter).symmetric_dense()
+        own = float(np.square(np.diagonal(block), dtype=np.float64).sum())
+        return own * n / _NORM_POINTS + (energy_of(block) - own) * n * (n - 1) / (_NORM_POINTS * (_NORM_POINTS - 1))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from blockbasis._parallel import map_threads
 from blockbasis._typing import FloatArray, IntArray
@@ -56,8 +57,6 @@ class ClusterSurvey:
         Number of points of the cluster.
     residuals : ndarray
         Squared error due to the cluster at ranks 0, 1, ...
-    norm : float
-        Squared norm of the row-submatrix without the diagonal.
     diagonal : bool
         Whether a diagonal part was taken out.
     energies : ndarray of shape (n_clusters,)
@@ -66,7 +65,6 @@ class ClusterSurvey:
 
     size: float
     residuals: FloatArray
-    norm: float
     diagonal: bool
     energies: FloatArray
 
@@ -149,7 +147,7 @@ def survey(
         tasks = [(job, matrix, partition, int(picked[a]), int(highest[a]), scale, streams[a]) for a in todo]
         for a, each in zip(todo, map_threads(_survey_cluster, tasks, job.n_jobs, f"look at {k} clusters"), strict=True):
             found[a] = each
-        result = _summary(job, k, partition, found, weights)
+        result = _summary(job, k, partition, found, picked, weights)
         todo = np.flatnonzero((result.ranks >= highest) & (highest < most))
         if not len(todo) or (not result.complete and result.stored > limit):
             return result
@@ -187,7 +185,7 @@ def _survey_cluster(
         rng,
         diagonal=job.method.diagonal,
         rounds=_DIAGONAL_ROUNDS,
-        sizes=replace(SURVEY, negligible=job.goal.negligible),
+        sizes=replace(SURVEY, negligible=job.goal.negligible, single=job.goal.single),
     )
     found = resolved(found, rank)
     columns: ColumnSample | None = None
@@ -197,17 +195,17 @@ def _survey_cluster(
     right = B.T @ found.vectors
     held_out = np.setdiff1d(np.arange(cluster.start, cluster.stop), block.rows, assume_unique=True)
     if columns is None:
-        residuals, norm = residual_profile(block, B, found.vectors, right)
+        residuals, _ = residual_profile(block, B, found.vectors, right)
     elif len(held_out) < _HELD_OUT_ROWS * rank:
-        residuals, norm = residual_profile(replace(block, columns=columns.columns), B, found.vectors, right)
+        residuals, _ = residual_profile(replace(block, columns=columns.columns), B, found.vectors, right)
     else:
         rows = np.sort(rng.choice(held_out, _HELD_OUT_ROWS * rank, replace=False))
-        residuals, norm = _held_out_residuals(matrix, block, found, rows, columns, right)
+        residuals = _held_out_residuals(matrix, block, found, rows, columns, right)
     energies = cluster_energies(matrix, cluster, partition, rng) * partition.sizes * size * scale**2
     residuals = np.minimum.accumulate(np.maximum(residuals, 0)) * scale**2
     if len(residuals) <= rank:  # there are no more directions above rounding
         residuals = np.concatenate((residuals, np.full(rank + 1 - len(residuals), residuals[-1])))
-    return ClusterSurvey(size * scale, residuals, norm * scale**2, bool(part.any()), energies)
+    return ClusterSurvey(size * scale, residuals, bool(part.any()), energies)
 
 
 def _held_out_residuals(
@@ -217,8 +215,8 @@ def _held_out_residuals(
     rows: IntArray,
     columns: ColumnSample,
     right: FloatArray,
-) -> tuple[FloatArray, float]:
-    """Residuals and norm on held-out rows, which the directions were not fitted to.
+) -> FloatArray:
+    """Residuals on held-out rows, which the directions were not fitted to.
 
     A direction v of a block B with singular value s is continued to other rows by K(x, J) Bᵀ v / s². The coordinates of
     the held-out columns, ``right``, are computed from the sampled rows.
@@ -228,8 +226,7 @@ def _held_out_residuals(
     values = continued @ (found.right * (scale / np.maximum(found.energies, np.finfo(np.float64).tiny)))
     fresh = evaluate_block(matrix, block.cluster, rows, columns)
     B, own = fresh.without(np.zeros(len(rows))), fresh.own_columns
-    left = 2 * _profile(B, values, right) - _profile(B[:, own], values, right[own])
-    return left, float(np.einsum("ij,ij->", B, B))
+    return 2 * _profile(B, values, right) - _profile(B[:, own], values, right[own])
 
 
 def _profile(B: FloatArray, values: FloatArray, right: FloatArray) -> FloatArray:
@@ -241,17 +238,19 @@ def _profile(B: FloatArray, values: FloatArray, right: FloatArray) -> FloatArray
     return norm - np.concatenate(([0.0], np.cumsum(2 * crossed - squares)))
 
 
-def _summary(job: Job, k: int, partition: Partition, found: list[ClusterSurvey], weights: FloatArray) -> Survey:
+def _summary(
+    job: Job, k: int, partition: Partition, found: list[ClusterSurvey], picked: IntArray, weights: FloatArray
+) -> Survey:
     n = job.n_points
     sizes = np.array([each.size for each in found])
-    norm = float(weights @ [each.norm for each in found]) + _diagonal_energy(job)
+    norm = job.norm
     budget = 0.0
     if job.goal.tol is not None and job.method.cutoff is None:
         budget = DROPPED_SHARE * job.goal.tol**2 * norm
-    related = np.array([_n_related(each.energies, budget * each.size / n) for each in found], dtype=np.float64)
+    related = _related(found, picked, weights, budget)
 
     def related_ranks(ranks: FloatArray) -> FloatArray:
-        return related * float(weights @ ranks / weights.sum())
+        return related @ ranks
 
     diagonal = job.method.diagonal and (job.goal.tol is None or any(each.diagonal for each in found))
     carried = float(n) if diagonal else 0.0
@@ -272,12 +271,34 @@ def _summary(job: Job, k: int, partition: Partition, found: list[ClusterSurvey],
     return Survey(k, partition, allocation, ranks, norm, stored, error, inner, complete, diagonal)
 
 
-def _n_related(energies: FloatArray, budget: float) -> int:
-    """Number of blocks that are kept when the smallest blocks are dropped within a budget of squared error."""
-    return max(1, len(energies) - int(np.searchsorted(np.cumsum(np.sort(energies)), budget, side="right")))
+def _related(found: list[ClusterSurvey], picked: IntArray, weights: FloatArray, budget: float) -> FloatArray:
+    """Matrix that maps the ranks of the surveyed clusters to the rank sums of the clusters that C relates to each.
+
+    The number of related clusters is known. Their mean rank is that of the surveyed clusters among them: clusters of
+    high rank tend to be related to each other.
+    """
+    related = np.tile(weights, (len(found), 1))
+    counts = np.full(len(found), float(len(found[0].energies)))
+    if budget > 0:
+        kept = _kept(np.array([each.energies for each in found]), weights, budget)
+        counts = np.maximum(kept.sum(axis=1), 1.0)
+        among = np.where(kept[:, picked], weights, 0.0)
+        np.fill_diagonal(among, 0.0)
+        some = among.any(axis=1)
+        related[some] = among[some]
+    np.fill_diagonal(related, 0.0)
+    related *= ((counts - 1) / np.maximum(related.sum(axis=1), np.finfo(np.float64).tiny))[:, np.newaxis]
+    np.fill_diagonal(related, 1.0)
+    return related
 
 
-def _diagonal_energy(job: Job) -> float:
-    some = job.X[: min(job.n_points, 64)]
-    values = KernelMatrix(job.kernel, some).diagonal(slice(0, len(some))).astype(np.float64)
-    return float(np.mean(values**2)) * job.n_points
+def _kept(energies: FloatArray, weights: FloatArray, budget: float) -> NDArray[np.bool_]:
+    """Mask of the blocks that are kept when the smallest blocks are dropped within a budget of squared error.
+
+    A row of ``energies`` has the blocks of a surveyed cluster, and stands for as many clusters as its weight says.
+    """
+    order = np.argsort(energies, axis=None, kind="stable")
+    total = np.cumsum((energies * weights[:, np.newaxis]).ravel()[order])
+    kept = np.ones(energies.size, dtype=bool)
+    kept[order[: int(np.searchsorted(total, budget, side="right"))]] = False
+    return kept.reshape(energies.shape)
