@@ -70,7 +70,22 @@ def test_clusters_looked_at_stand_for_all_points(seed):
     np.testing.assert_array_equal(module._pick_clusters(few, np.random.default_rng(0))[1], np.ones(4))
 
 
-def test_blocks_that_are_kept_are_counted():
-    assert module._n_related(np.array([8.0, 1.0, 2.0, 4.0]), 0.0) == 4
-    assert module._n_related(np.array([8.0, 1.0, 2.0, 4.0]), 3.0) == 2
-    assert module._n_related(np.array([8.0, 1.0]), 100.0) == 1
+def test_the_smallest_blocks_of_all_surveyed_clusters_are_dropped():
+    energies, weights = np.array([[8.0, 1.0, 2.0], [4.0, 0.5, 16.0]]), np.array([1.0, 2.0])
+    assert module._kept(energies, weights, 0.0).all()
+    np.testing.assert_array_equal(module._kept(energies, weights, 2.0), [[True, False, True], [True, False, True]])
+    np.testing.assert_array_equal(module._kept(energies, weights, 4.0), [[True, False, False], [True, False, True]])
+
+
+def test_related_ranks_are_those_of_related_clusters():
+    """Two groups of clusters that do not see each other: each cluster has the ranks of its own group."""
+    energies = np.kron(np.eye(2), np.ones((10, 10)))
+    found = [module.ClusterSurvey(50.0, np.zeros(1), False, energies[i]) for i in (0, 4, 12, 17)]
+    picked, weights = np.array([0, 4, 12, 17]), np.full(4, 5.0)
+    ranks = np.array([30.0, 20.0, 4.0, 6.0])
+    related = module._related(found, picked, weights, 1e-9)
+    np.testing.assert_allclose(related @ ranks, [30 + 9 * 20, 20 + 9 * 30, 4 + 9 * 6, 6 + 9 * 4])
+    every = module._related(found, picked, weights, 0.0)
+    np.testing.assert_allclose(
+        every @ ranks, [30 + 19 * 10, 20 + 19 * 40 / 3, 4 + 19 * 56 / 3, 6 + 19 * 18], rtol=1e-12
+    )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import linalg
 
-from blockbasis._linalg import eigenpairs, shifted_cholesky
+from blockbasis._linalg import leading_eigenpairs, shifted_cholesky
 from blockbasis._typing import FloatArray, Index, IntArray
 from blockbasis.construction.coordinates import determining_rows, interpolate
 from blockbasis.construction.diagonal import fit_core, unshared_diagonal
@@ -27,6 +27,8 @@ _OVERSAMPLING = 8
 _POWER_ITERATIONS = 1
 #: A random range wider than this part of the matrix gains nothing over the whole space.
 _DIRECT = 3
+#: The Gram matrix of the rows is computed where there are at most so many rows for each unit of rank.
+_GRAM = 6
 #: Directions of singular values below so many roundings of the largest are not kept.
 _NEGLIGIBLE = 10.0
 #: A diagonal part is fitted where the diagonal has more than this share of the error that a basis leaves, and the basis
@@ -233,13 +235,24 @@ class Directions:
 
 
 def leading_directions(
-    B: FloatArray, width: int, rng: np.random.Generator, start: FloatArray | None = None, *, single: bool = False
+    B: FloatArray,
+    width: int,
+    rng: np.random.Generator,
+    start: FloatArray | None = None,
+    *,
+    single: bool = False,
+    gram: FloatArray | None = None,
 ) -> Directions:
     """The ``width`` leading singular triplets of B, by a random range and a power iteration (the paper's Algorithm 4).
 
     ``start`` is a guess of the left singular vectors. A small matrix is decomposed whole. ``single`` works in float32,
-    which is twice as fast and tells directions apart down to about 1e-6 of the largest.
+    which is twice as fast and tells directions apart down to about 1e-6 of the largest. ``gram`` is B Bᵀ where it is
+    known: the iteration then costs less where B has many columns.
     """
+    if gram is not None:
+        vectors, energies = _leading_eigenvectors(gram, min(width, *B.shape), rng, start)
+        right = B.astype(np.float32).T @ vectors.astype(np.float32)
+        return Directions(vectors, energies, right.astype(np.float64))
     B = B.astype(np.float32) if single else B
     height, length = B.shape
     width = min(width, height, length)
@@ -260,6 +273,20 @@ def leading_directions(
     return Directions(vectors.astype(np.float64, copy=False), energies, right.astype(np.float64, copy=False))
 
 
+def _leading_eigenvectors(
+    gram: FloatArray, width: int, rng: np.random.Generator, start: FloatArray | None
+) -> tuple[FloatArray, FloatArray]:
+    """Leading eigenvectors and eigenvalues of a Gram matrix, by the same iteration as `leading_directions`."""
+    if len(gram) <= _DIRECT * width:
+        range_ = np.eye(len(gram))
+    else:
+        range_ = rng.standard_normal((len(gram), width)) if start is None else start
+        for _ in range(_POWER_ITERATIONS if start is not None else _POWER_ITERATIONS + 1):
+            range_ = np.linalg.qr(gram @ range_)[0]
+    values, rotation = leading_eigenpairs(range_.T @ gram @ range_, width)
+    return range_ @ rotation, np.maximum(values, 0)
+
+
 def _right_rotation(projected: FloatArray, width: int) -> tuple[FloatArray, FloatArray]:
     """The ``width`` leading right singular vectors of a tall matrix, and the squared singular values.
 
@@ -267,8 +294,8 @@ def _right_rotation(projected: FloatArray, width: int) -> tuple[FloatArray, Floa
     """
     if projected.dtype == np.float32:
         tall = projected.astype(np.float64)
-        values, vectors = eigenpairs(tall.T @ tall)
-        return vectors[:, ::-1][:, :width], np.maximum(values[::-1][:width], 0)
+        values, vectors = leading_eigenpairs(tall.T @ tall, width)
+        return vectors, np.maximum(values, 0)
     left, s, _ = np.linalg.svd(np.asarray(np.linalg.qr(projected, mode="r")).T)
     return left[:, :width], s[:width] ** 2
 
@@ -298,15 +325,18 @@ def directions_and_diagonal(
     part = np.zeros(len(block.rows))
     width = rank + _OVERSAMPLING
     B = block.without(part)
-    found = leading_directions(B, width, rng, single=sizes.single)
+    gram = B @ B.T if sizes.single and len(B) <= min(_GRAM * width, B.shape[1]) else None
+    found = leading_directions(B, width, rng, single=sizes.single, gram=gram)
     if not diagonal or not _diagonal_matters(block, B, found.leading(rank), sizes.negligible):
         return found, part, B
     part = largest = unshared_diagonal(block.own_entries, block.kernel_block, block.coincident)
     start: FloatArray | None = None
     size = block.cluster.stop - block.cluster.start
     for _ in range(rounds):
-        found = leading_directions(block.without(part), width, rng, start, single=sizes.single)
-        start = found.vectors
+        if gram is None:
+            start = leading_directions(block.without(part), width, rng, start, single=sizes.single).vectors
+        else:
+            start, _ = _leading_eigenvectors(_gram_without(gram, B, block, part), width, rng, start)
         values = start[:, :rank] * np.sqrt(len(block.rows) / size)
         determining = determining_rows(values, _CORE_ROWS * values.shape[1], rng)
         at = block.rows[determining]
@@ -316,8 +346,20 @@ def directions_and_diagonal(
         _, part = fit_core(
             entries, interpolation, determining, values, block.own_entries, part, largest, updates=_DIAGONAL_UPDATES
         )
+    gram = None if gram is None else _gram_without(gram, B, block, part)
     B = block.without(part)
-    return leading_directions(B, width, rng, start, single=sizes.single), part, B
+    return leading_directions(B, width, rng, start, single=sizes.single, gram=gram), part, B
+
+
+def _gram_without(gram: FloatArray, B: FloatArray, block: SampledBlock, diagonal: FloatArray) -> FloatArray:
+    """B Bᵀ after the diagonal part of each row is taken out of B; ``gram`` is B Bᵀ before."""
+    rows, columns = block.coincident
+    taken = diagonal[rows] * block.scales[columns]
+    crossed = np.zeros_like(gram)
+    crossed[rows] = taken[:, np.newaxis] * B[:, columns].T
+    changed = gram - crossed - crossed.T
+    changed[rows, rows] += taken**2
+    return np.asarray(changed)
 
 
 def _diagonal_matters(block: SampledBlock, B: FloatArray, found: Directions, negligible: float) -> bool:

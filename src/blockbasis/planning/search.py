@@ -16,6 +16,8 @@ _START = 8.0
 #: Rank of the first survey, and mean rank above which many small clusters are surveyed too.
 _FIRST_RANK = 20
 _HIGH_RANK = 64
+#: Floats a point above which the first survey ends.
+_FIRST_LIMIT = 150
 #: Least mean number of points of a cluster, and largest number of clusters in units of sqrt(n).
 _SMALLEST = 24
 _MOST = 12.0
@@ -57,11 +59,11 @@ def search_clusters(job: Job, clusters: Partitioner, rng: np.random.Generator) -
         return [look(clusters.given)]
     most = _most_clusters(job)
     start = min(max(1, round(math.sqrt(n) / _START)), most)
-    first = look(start, limit=_HIGH_RANK * float(n))
+    first = look(start, limit=_FIRST_LIMIT * float(n))
     best = start
     if not first.complete or first.mean_rank > _HIGH_RANK:
         many = min(max(start, min(n // _SMALL, round(2 * math.sqrt(n)))), most)
-        look(many)
+        look(many, limit=_cost(job, first))
         best = min((start, many), key=lambda k: _cost(job, seen[k]))
     while (better := _better_neighbour(job, look, seen[best], most)) != best:
         best = better

@@ -42,6 +42,9 @@ _DIAGONAL_ROUNDS = 1
 _HELD_OUT_ROWS = 3
 #: A cluster is kept whole where its rank exceeds this share of its points.
 WHOLE_SHARE = 0.75
+#: Share of the allowed squared error at which a survey reads the ranks: the rest is for the error of the inner matrix,
+#: and for the standard errors by which the check must show the tolerance met.
+_SURVEYED_SHARE = 0.75
 #: Share of the allowed squared error that dropped blocks of C may have. A larger share drops few more blocks, and makes
 #: the negative eigenvalues of C larger.
 DROPPED_SHARE = 1e-3
@@ -262,7 +265,7 @@ def _summary(
         complete = True
     else:
         # A ridge has no effect here: a survey does not estimate the spectral norm of the error.
-        allowed = job.goal.allowed(norm) * (1 - DROPPED_SHARE)
+        allowed = job.goal.allowed(norm) * _SURVEYED_SHARE
         ranks = allocation.within(allowed)
         complete = allocation.error(ranks) <= allowed
     stored = allocation.stored(ranks)
