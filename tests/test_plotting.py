@@ -50,6 +50,12 @@ def test_a_failure_leaves_no_file(tmp_path):
     class Broken:
         axes = ()
 
+        def draw_without_rendering(self):
+            pass
+
+        def set_layout_engine(self, name):
+            pass
+
         def savefig(self, *args, **kwargs):
             raise RuntimeError("no picture")
 

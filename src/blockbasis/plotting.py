@@ -214,6 +214,7 @@ def save(figure: Any, stem: Path) -> tuple[Path, Path]:
 
     for axes in figure.axes:
         _quiet_log_ticks(axes)
+    _lay_out(figure)
     paths = stem.parent / f"{stem.name}.svg", stem.parent / f"{stem.name}.png"
     for path in paths:
         # Without a date, and with names of its parts that do not change, the same figure gives the same file.
@@ -221,6 +222,15 @@ def save(figure: Any, stem: Path) -> tuple[Path, Path]:
         with replacing(path) as stream, rc_context({"svg.hashsalt": "blockbasis"}):
             figure.savefig(stream, format=path.suffix[1:], dpi=_DOTS_PER_INCH, metadata=metadata)
     return paths
+
+
+def _lay_out(figure: Any) -> None:
+    """Put everything into its place, once for all files: with a layout at hand, each would do it twice."""
+    from matplotlib import rc_context
+
+    figure.draw_without_rendering()
+    with rc_context({"figure.autolayout": False, "figure.constrained_layout.use": False}):
+        figure.set_layout_engine(None)
 
 
 def _quiet_log_ticks(axes: Any) -> None:

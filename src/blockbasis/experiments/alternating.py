@@ -49,7 +49,7 @@ def _points(settings: Settings, sigma: float, rng: np.random.Generator) -> tuple
 def _best(X: FloatArray, y: IntArray, X_test: FloatArray, y_test: IntArray) -> Row:
     """The paper's h*, the largest bandwidth of the highest accuracy: up to the latter's standard error, and exactly."""
     bandwidths = np.geomspace(_LOW, _HIGH, int(np.log2(_HIGH / _LOW)) * _STEPS + 1)
-    found = accuracies(X, y, X_test, y_test, bandwidths)
+    found = accuracies(X, y, X_test, y_test, bandwidths.tolist())
     top = found.max()
     alike = found >= top - np.sqrt(top * (1 - top) / len(y_test))
     return {
