@@ -296,11 +296,11 @@ def _ridge_scores(K: FloatArray, ridge: float, caller: str) -> FloatArray:
 
 
 def thinned(K: FloatArray) -> Any:
-    """A matrix without the entries that its rounding hides, as a sparse array where few are left.
+    """A semi-definite matrix without the entries that its rounding hides, as a sparse array where few are left.
 
-    All that is left out of a row is no more than the rounding of the largest entry.
+    All that is left out of a row is no more than the rounding of the largest entry, which stands on the diagonal.
     """
-    floor = np.finfo(K.dtype).eps * max(float(K.max()), -float(K.min())) / len(K)
+    floor = np.finfo(K.dtype).eps * float(np.diagonal(K).max()) / len(K)
     if np.count_nonzero(np.abs(K[::_LOOKED_AT]) > floor) * _LOOKED_AT > 2 * _SPARSE * K.size:
         return K
     kept = np.abs(K) > floor
