@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import blockbasis as bb
+from blockbasis.experiments import curves
 from blockbasis.experiments.curves import best_ranks, error_rows
 
 
@@ -31,3 +32,16 @@ def test_errors_of_every_budget_and_run(points):
     assert [(row["floats"], row["run"]) for row in others] == [(10, 0), (10, 1), (20, 0), (20, 1)]
     assert others[0]["error"] != others[1]["error"]
     assert min(row["error"] for row in others if row["floats"] == 20) > rows[1]["error"]
+
+
+def test_errors_of_many_points_are_estimated(points, monkeypatch):
+    def measured():
+        return error_rows(points, bb.Gaussian(0.3), "rpcholesky", [10], runs=1, rng=np.random.default_rng(0))[0]
+
+    exact = measured()
+    monkeypatch.setattr(curves, "_EXACT_POINTS", 100)
+    monkeypatch.setattr(curves, "_ERROR_ROWS", 80)
+    estimate = measured()
+    assert estimate["stored"] == exact["stored"]
+    assert estimate["error"] != exact["error"]
+    assert estimate["error"] == pytest.approx(exact["error"], rel=0.2)

@@ -18,6 +18,7 @@ from blockbasis.exceptions import PerformanceWarning
 from blockbasis.experiments import points
 from blockbasis.experiments.base import Result, Row, Table, Verdict
 from blockbasis.experiments.tables import crossed
+from blockbasis.operators.exact import ExactKernel
 from blockbasis.planning.search import default_clusters
 
 OURS, PAPER, BEST = "bbf", "bbf-paper", "svd"
@@ -69,16 +70,26 @@ def error_rows(
 ) -> list[Row]:
     """Relative error of a method at each budget of floats per point, in each run; clusters as `compressed` has them."""
     best = best_ranks(X, kernel, max(budgets), rng.spawn(1)[0]) if method == BEST else None
+    error_of = _error_measure(X, kernel)
     rows = []
     for floats in budgets:
         for run, stream in enumerate(rng.spawn(different_runs(method, runs))):
-            row = (
-                error_row(X, kernel, method, floats, clusters, stream)
-                if best is None
-                else _facts(best(floats), X, kernel, stream)
-            )
-            rows.append({"floats": floats, "run": run, **row})
+            of_method, of_rows = stream.spawn(2)
+            if best is None:
+                A = compressed(X, kernel, method, floats * len(X), of_method, clusters=clusters)
+            else:
+                A = best(floats)
+            rows.append({"floats": floats, "run": run, **_facts(A, error_of(A, of_rows))})
     return rows
+
+
+def _error_measure(X: FloatArray, kernel: Any) -> Callable[[Approximation, np.random.Generator], float]:
+    """The relative error of an approximation: from the whole matrix, evaluated once, where the points are few."""
+    if len(X) > _EXACT_POINTS:
+        return lambda A, rng: relative_error(A, X, kernel, n_rows=_ERROR_ROWS, rng=rng).value
+    K = ExactKernel(X, kernel).todense()
+    norm = float(np.linalg.norm(K))
+    return lambda A, rng: float(np.linalg.norm(A.todense() - K)) / norm
 
 
 def best_ranks(X: FloatArray, kernel: Any, floats: int, rng: np.random.Generator) -> Callable[[int], LowRank]:
@@ -94,21 +105,17 @@ def different_runs(method: str, runs: int) -> int:
     return 1 if method in _DETERMINISTIC else runs
 
 
-def error_row(
-    X: FloatArray, kernel: Any, method: str, floats: int, clusters: int | None, rng: np.random.Generator
-) -> Row:
+def error_row(X: FloatArray, kernel: Any, method: str, floats: int, rng: np.random.Generator) -> Row:
     """Relative error of one run of a method, and what it stores."""
     of_method, of_rows = rng.spawn(2)
-    A = compressed(X, kernel, method, floats * len(X), of_method, clusters=clusters)
-    return _facts(A, X, kernel, of_rows)
-
-
-def _facts(A: Approximation, X: FloatArray, kernel: Any, rng: np.random.Generator) -> Row:
+    A = compressed(X, kernel, method, floats * len(X), of_method)
     n_rows = None if len(X) <= _EXACT_POINTS else _ERROR_ROWS
-    error = relative_error(A, X, kernel, n_rows=n_rows, rng=rng)
+    return _facts(A, relative_error(A, X, kernel, n_rows=n_rows, rng=of_rows).value)
+
+
+def _facts(A: Approximation, error: float) -> Row:
     # A product that overflows has no error that JSON could hold.
-    value = error.value if math.isfinite(error.value) else None
-    return {"error": value, "stored": A.stored / len(X)}
+    return {"error": error if math.isfinite(error) else None, "stored": A.stored / A.shape[0]}
 
 
 def compressed(
