@@ -28,8 +28,8 @@ _OVERSAMPLING = 10
 _FIRST_WIDTH = 64
 #: Share of its entries up to which a matrix is multiplied faster without its zeros.
 _SPARSE = 0.15
-#: One of so many rows tells whether a matrix is far from that.
-_LOOKED_AT = 16
+#: One of so many rows tells whether a matrix is far from that, and so many are taken at a time.
+_LOOKED_AT, _STRIP = 16, 64
 
 
 @dataclass(frozen=True)
@@ -303,11 +303,9 @@ def thinned(K: FloatArray) -> Any:
     floor = np.finfo(K.dtype).eps * float(np.diagonal(K).max()) / len(K)
     if np.count_nonzero(np.abs(K[::_LOOKED_AT]) > floor) * _LOOKED_AT > 2 * _SPARSE * K.size:
         return K
-    kept = np.abs(K) > floor
-    if np.count_nonzero(kept) > _SPARSE * K.size:
-        return K
-    places = np.nonzero(kept)
-    return sparse.csr_array((K[places], places), shape=K.shape)
+    strips = (K[start : start + _STRIP] for start in range(0, len(K), _STRIP))
+    thin = sparse.vstack([sparse.csr_array(np.where(np.abs(some) > floor, some, 0)) for some in strips], format="csr")
+    return K if thin.nnz > _SPARSE * K.size else thin
 
 
 def lanczos(K: Any, count: int, *, tol: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
