@@ -38,6 +38,21 @@ def test_the_same_figure_gives_the_same_file(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.b.png", "a.b.svg", "c.png", "c.svg"]
 
 
+def test_nothing_is_drawn_over_the_edge_or_over_another_panel(tmp_path):
+    figure, (left, right) = plotting.panels(2)
+    for axes in (left, right):
+        axes.plot([1, 2], [1e-12, 1], label="ours")
+        axes.set(yscale="log", xlabel="points", ylabel="relative error", title="all of it")
+    plotting.shared_legend(figure, left)
+    plotting.save(figure, tmp_path / "laid out")
+    *panels, legend = (each.get_tightbbox() for each in (left, right, figure.legends[0]))
+    assert panels[0].x1 < panels[1].x0
+    assert legend.y1 < min(panel.y0 for panel in panels)
+    for box in (*panels, legend):
+        assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
+        assert figure.bbox.y0 <= box.y0 < box.y1 <= figure.bbox.y1
+
+
 def test_a_short_axis_has_more_than_one_label(tmp_path):
     figure, (axes,) = plotting.panels(1)
     axes.loglog([0.95, 1.8], [3, 4])
@@ -49,6 +64,12 @@ def test_a_short_axis_has_more_than_one_label(tmp_path):
 def test_a_failure_leaves_no_file(tmp_path):
     class Broken:
         axes = ()
+
+        def get_layout_engine(self):
+            return None
+
+        def set_layout_engine(self, name):
+            pass
 
         def savefig(self, *args, **kwargs):
             raise RuntimeError("no picture")

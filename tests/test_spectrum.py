@@ -9,6 +9,7 @@ from scipy.sparse.linalg import aslinearoperator
 
 import blockbasis as bb
 from blockbasis import matrix
+from blockbasis.spectrum import lanczos, thinned
 
 
 def symmetric(values, seed=0):
@@ -112,7 +113,7 @@ def test_stable_rank_of_any_operator(points, monkeypatch):
             widths.append(V.shape[1])
             return A @ V
 
-    for operator in (A, A.todense(), aslinearoperator(A.todense()), Spy()):
+    for operator in (A, A.todense(), sparse.csr_array(A.todense()), aslinearoperator(A.todense()), Spy()):
         assert bb.stable_rank(operator, tol=1e-6, rng=0).value == pytest.approx(exact, rel=1e-9)
     assert max(widths) <= 8
 
@@ -295,3 +296,31 @@ def test_bad_arguments(name, settings, error, parts):
 def test_leverage_takes_one_of_rank_and_ridge(settings, got):
     with pytest.raises(ValueError, match=f"one of 'rank' and 'ridge'. Got {got}"):
         bb.leverage_scores(np.eye(5), **settings)
+
+
+# --- for dense matrices ----------------------------------------------------------------------------------------------
+
+
+def test_a_matrix_of_few_entries_is_thinned_to_them(points):
+    K = bb.ExactKernel(points, bb.Gaussian(0.02)).todense()
+    thin = thinned(K)
+    assert sparse.issparse(thin)
+    assert thin.nnz < np.count_nonzero(K)
+    assert np.abs(thin.toarray() - K).sum(axis=1).max() <= np.finfo(np.float64).eps
+    full = bb.Gaussian(1.0)(points)
+    assert thinned(full) is full
+
+
+@pytest.mark.parametrize("h", [0.02, 0.3])
+def test_lanczos_finds_the_largest_eigenvalues_of_thinned_matrices(points, h):
+    K = bb.ExactKernel(points, bb.Gaussian(h)).todense()
+    values, vectors = lanczos(thinned(K), 12, tol=1e-10, rng=np.random.default_rng(0))
+    assert values == pytest.approx(np.linalg.eigvalsh(K)[:-13:-1], rel=1e-9)
+    assert np.abs(K @ vectors - vectors * values).max() < 1e-8
+
+
+@pytest.mark.parametrize("of", [np.asarray, sparse.csr_array])
+def test_lanczos_of_the_identity(of):
+    values, vectors = lanczos(of(np.eye(30)), 5, tol=1e-10, rng=np.random.default_rng(0))
+    assert values == pytest.approx(np.ones(5))
+    assert vectors.T @ vectors == pytest.approx(np.eye(5))

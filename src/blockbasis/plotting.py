@@ -104,7 +104,8 @@ def panels(count: int, *, columns: int = 2) -> tuple[Any, list[Any]]:
         ) from error
     columns = min(columns, count)
     rows = math.ceil(count / columns)
-    figure = Figure(figsize=(_PANEL[0] * columns, _PANEL[1] * rows), layout="constrained")
+    size = (_PANEL[0] * columns, _PANEL[1] * rows)
+    figure = Figure(size, dpi=_DOTS_PER_INCH, layout="constrained")  # laid out by the letters that are drawn
     axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for spare in axes[count:]:
         spare.remove()
@@ -214,13 +215,25 @@ def save(figure: Any, stem: Path) -> tuple[Path, Path]:
 
     for axes in figure.axes:
         _quiet_log_ticks(axes)
+    _lay_out(figure)
     paths = stem.parent / f"{stem.name}.svg", stem.parent / f"{stem.name}.png"
     for path in paths:
         # Without a date, and with names of its parts that do not change, the same figure gives the same file.
         metadata = {"Date": None} if path.suffix == ".svg" else {}
         with replacing(path) as stream, rc_context({"svg.hashsalt": "blockbasis"}):
-            figure.savefig(stream, format=path.suffix[1:], dpi=_DOTS_PER_INCH, metadata=metadata)
+            figure.savefig(stream, format=path.suffix[1:], metadata=metadata)
     return paths
+
+
+def _lay_out(figure: Any) -> None:
+    """Put everything into its place, once for all files: with a layout at hand, each would do it twice."""
+    from matplotlib import rc_context
+
+    layout = figure.get_layout_engine()
+    if layout is not None:
+        layout.execute(figure)
+    with rc_context({"figure.autolayout": False, "figure.constrained_layout.use": False}):
+        figure.set_layout_engine(None)
 
 
 def _quiet_log_ticks(axes: Any) -> None:

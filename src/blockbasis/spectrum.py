@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, sparse
+from scipy.sparse.linalg import ArpackError, eigsh
 
+from blockbasis._linalg import leading_eigenpairs
 from blockbasis._parallel import single_threaded
 from blockbasis._typing import FloatArray, Seed
 from blockbasis._validation import check_fraction, check_integer, check_positive, check_rng, check_symmetric
@@ -24,6 +26,10 @@ from blockbasis.operators.product import Product
 #: Directions beyond the rank asked for, and the first guess of a numerical rank.
 _OVERSAMPLING = 10
 _FIRST_WIDTH = 64
+#: Share of its entries up to which a matrix is multiplied faster without its zeros.
+_SPARSE = 0.15
+#: One of so many rows tells whether a matrix is far from that, and so many are taken at a time.
+_LOOKED_AT, _STRIP = 16, 64
 
 
 @dataclass(frozen=True)
@@ -114,7 +120,8 @@ def largest_modulus(
 def stable_rank(A: Any, *, tol: float = 1e-4, max_iter: int = 100, rng: Seed = None) -> SpectralEstimate:
     """|A|_F^2 / |A|_2^2 of a symmetric matrix: at most its rank, and blind to small eigenvalues.
 
-    The Frobenius norm is exact: one pass over an `ExactKernel`, closed form for a `BlockBasis`, n products otherwise.
+    The Frobenius norm is exact: one pass over an `ExactKernel` or an array, closed form for a `BlockBasis`, n products
+    otherwise.
 
     Parameters
     ----------
@@ -152,6 +159,8 @@ def stable_rank(A: Any, *, tol: float = 1e-4, max_iter: int = 100, rng: Seed = N
 def _frobenius_norm(A: Any) -> float:
     if hasattr(A, "frobenius_norm"):
         return float(A.frobenius_norm())
+    if isinstance(A, np.ndarray) or sparse.issparse(A):
+        return float(np.linalg.norm(A.data if sparse.issparse(A) else A))
     n = A.shape[0]
     columns = (A @ unit_columns(n, np.arange(n)[tile]) for tile in tiles(n, n))
     return math.sqrt(sum(float(np.linalg.norm(some)) ** 2 for some in columns))
@@ -284,6 +293,35 @@ def _ridge_scores(K: FloatArray, ridge: float, caller: str) -> FloatArray:
             ) from error
         inverse, _ = linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
     return np.asarray(1 - ridge * np.diagonal(inverse))
+
+
+def thinned(K: FloatArray) -> Any:
+    """A semi-definite matrix without the entries that its rounding hides, as a sparse array where few are left.
+
+    All that is left out of a row is no more than the rounding of the largest entry, which stands on the diagonal.
+    """
+    floor = np.finfo(K.dtype).eps * float(np.diagonal(K).max()) / len(K)
+    if np.count_nonzero(np.abs(K[::_LOOKED_AT]) > floor) * _LOOKED_AT > 2 * _SPARSE * K.size:
+        return K
+    strips = (K[start : start + _STRIP] for start in range(0, len(K), _STRIP))
+    thin = sparse.vstack([sparse.csr_array(np.where(np.abs(some) > floor, some, 0)) for some in strips], format="csr")
+    return K if thin.nnz > _SPARSE * K.size else thin
+
+
+def lanczos(K: Any, count: int, *, tol: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """The ``count`` largest eigenvalues of a symmetric operator, descending, and their vectors.
+
+    By ARPACK, to residuals of ``tol`` times the eigenvalue. It fails for a matrix near the identity, whose eigenvalues
+    are all the same: an array, dense or sparse, is then decomposed by LAPACK.
+    """
+    try:
+        values, vectors = eigsh(K, count, which="LA", tol=tol, v0=rng.standard_normal(K.shape[0]))
+    except ArpackError:
+        if isinstance(K, Product):
+            raise
+        return leading_eigenpairs(K.toarray() if sparse.issparse(K) else K, count)
+    order = np.argsort(-values)
+    return values[order], vectors[:, order]
 
 
 def dense(A: Any) -> FloatArray:

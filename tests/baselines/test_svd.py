@@ -7,6 +7,7 @@ import pytest
 from scipy.sparse.linalg import ArpackError
 
 import blockbasis as bb
+from blockbasis import spectrum
 from blockbasis.baselines import nystrom, nystrom_kmeans, nystrom_leverage, rpcholesky, svd
 
 MODULE = sys.modules["blockbasis.baselines.svd"]
@@ -54,7 +55,7 @@ def test_when_the_iteration_fails_and_the_matrix_is_too_large(points, by_arpack,
         raise ArpackError(-9999)
 
     by_arpack(0)
-    monkeypatch.setattr(MODULE, "eigsh", fail)
+    monkeypatch.setattr(spectrum, "eigsh", fail)
     with pytest.raises(ValueError, match="svd cannot find 20 eigenpairs by ARPACK"):
         svd(points, bb.Gaussian(0.3), rank=20, rng=0)
     by_arpack(10**6)

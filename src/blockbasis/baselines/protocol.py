@@ -89,6 +89,10 @@ class LowRank(Approximation):
     def _apply(self, V: FloatArray) -> FloatArray:
         return np.asarray(self.factor @ (self.factor.T @ V))
 
+    def todense(self) -> FloatArray:
+        """F Fᵀ as an array: for small matrices and for tests."""
+        return np.asarray(self.factor @ self.factor.T)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Clustered(Approximation):

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.sparse.linalg import ArpackError, eigsh
+from scipy.sparse.linalg import ArpackError
 
 from blockbasis._linalg import leading_eigenpairs
 from blockbasis._parallel import single_threaded
 from blockbasis._typing import FloatArray, Seed
 from blockbasis.baselines.protocol import LowRank, Problem, check_problem, low_rank
 from blockbasis.operators.exact import ExactKernel
+from blockbasis.spectrum import lanczos, thinned
 
 #: Points up to which LAPACK decomposes the dense matrix, and up to which the matrix is kept dense for ARPACK.
 _LAPACK_POINTS = 2_048
@@ -71,11 +72,8 @@ def _leading(problem: Problem) -> tuple[FloatArray, FloatArray]:
     operator = ExactKernel(problem.matrix.rows, problem.matrix.kernel)
     if n <= _LAPACK_POINTS or count > _FEW * n:
         return leading_eigenpairs(operator.todense(), count)
-    K = operator.todense() if n <= _DENSE_POINTS else operator
+    K = thinned(operator.todense()) if n <= _DENSE_POINTS else operator
     try:
-        values, vectors = eigsh(K, count, which="LA", tol=_TOL, v0=problem.rng.standard_normal(n))
-    except ArpackError as error:  # of a matrix near the identity, whose eigenvalues are all the same
-        if n > _DENSE_POINTS:
-            raise ValueError(f"svd cannot find {count} eigenpairs by ARPACK, which says: {error}") from error
-        return leading_eigenpairs(K, count)
-    return values, vectors
+        return lanczos(K, count, tol=_TOL, rng=problem.rng)
+    except ArpackError as error:
+        raise ValueError(f"svd cannot find {count} eigenpairs by ARPACK, which says: {error}") from error

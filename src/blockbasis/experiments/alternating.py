@@ -10,7 +10,7 @@ from blockbasis import plotting
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.datasets import alternating_clusters
 from blockbasis.experiments.base import Experiment, Result, Row, Settings, Verdict
-from blockbasis.experiments.classification import draw_boundary, draw_classes, machine
+from blockbasis.experiments.classification import accuracies, draw_boundary, draw_classes, machine
 
 #: Numbers of clusters in the same box; the paper has 4, 20 and 100.
 _CLUSTERS = (4, 9, 20, 36, 64, 100)
@@ -49,12 +49,12 @@ def _points(settings: Settings, sigma: float, rng: np.random.Generator) -> tuple
 def _best(X: FloatArray, y: IntArray, X_test: FloatArray, y_test: IntArray) -> Row:
     """The paper's h*, the largest bandwidth of the highest accuracy: up to the latter's standard error, and exactly."""
     bandwidths = np.geomspace(_LOW, _HIGH, int(np.log2(_HIGH / _LOW)) * _STEPS + 1)
-    accuracies = np.array([machine(float(h)).fit(X, y).score(X_test, y_test) for h in bandwidths])
-    top = accuracies.max()
-    alike = accuracies >= top - np.sqrt(top * (1 - top) / len(y_test))
+    found = accuracies(X, y, X_test, y_test, bandwidths.tolist())
+    top = found.max()
+    alike = found >= top - np.sqrt(top * (1 - top) / len(y_test))
     return {
         "h": float(bandwidths[alike].max()),
-        "h_of_the_highest": float(bandwidths[accuracies == top].max()),
+        "h_of_the_highest": float(bandwidths[found == top].max()),
         "accuracy": float(top),
     }
 

@@ -97,7 +97,7 @@ def compare(
 def _row(X: FloatArray, kernel: Any, settings: Settings, rng: np.random.Generator) -> Row:
     method, floats = settings["method"], settings["floats"]
     try:
-        return error_row(X, kernel, method, floats, None, rng)
+        return error_row(X, kernel, method, floats, rng)
     except ValueError as error:  # the points and the kernel are fine: it is the method that cannot serve them
         return {"note": f"{method}, {floats} floats per point: {error}"}
 

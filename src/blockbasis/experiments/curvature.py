@@ -9,7 +9,7 @@ import numpy as np
 from blockbasis import plotting
 from blockbasis.datasets import overlapping_clusters
 from blockbasis.experiments.base import Experiment, Result, Row, Settings, Verdict
-from blockbasis.experiments.classification import best_bandwidth, draw_boundary, draw_classes, machine
+from blockbasis.experiments.classification import accuracies, best_bandwidth, draw_boundary, draw_classes, machine
 
 _RADIUS = 0.2
 #: The boundaries that the paper draws.
@@ -29,9 +29,9 @@ def _parts(quick: bool) -> list[Settings]:
 def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
     X, y = overlapping_clusters(settings["n"], radius=_RADIUS, rng=rng)
     X_test, y_test = overlapping_clusters(settings["n"], radius=_RADIUS, rng=rng)
-    return [
-        {"h": h, "accuracy": float(machine(h).fit(X, y).score(X_test, y_test))} for h in sorted((*_BANDWIDTHS, *_DRAWN))
-    ]
+    bandwidths = sorted((*_BANDWIDTHS, *_DRAWN))
+    found = accuracies(X, y, X_test, y_test, bandwidths)
+    return [{"h": h, "accuracy": float(accuracy)} for h, accuracy in zip(bandwidths, found, strict=True)]
 
 
 def _draw(result: Result) -> Any:

@@ -11,7 +11,7 @@ from blockbasis import plotting
 from blockbasis._typing import FloatArray
 from blockbasis.experiments import points
 from blockbasis.experiments.base import Experiment, Result, Row, Settings, Table, Verdict
-from blockbasis.experiments.spectra import decay, draw_decay, numerical_rank, singular_values
+from blockbasis.experiments.spectra import decay, draw_decay, leading_singular_values, numerical_rank, singular_values
 from blockbasis.experiments.tables import crossed
 
 _TOLERANCES = (1e-4, 1e-3, 1e-2)
@@ -31,7 +31,10 @@ def _parts(quick: bool) -> list[Settings]:
 
 def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
     X, _ = points.load(settings["data"], settings["n"])
-    values = singular_values(X, settings["h"])
+    if settings["data"] == points.ALPHABETICAL:  # whose curves are drawn
+        values = singular_values(X, settings["h"])
+    else:
+        values = leading_singular_values(X, settings["h"], min(_TOLERANCES), rng)
     ranks: list[Row] = [{"tol": tol, "rank": _first_below(values, tol), "points": len(X)} for tol in _TOLERANCES]
     return [*ranks, *decay(values)]
 

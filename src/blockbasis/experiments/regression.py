@@ -19,11 +19,21 @@ from blockbasis._parallel import single_threaded
 from blockbasis._typing import FloatArray
 from blockbasis.baselines import Approximation
 from blockbasis.baselines.nystrom import OVERSAMPLING
-from blockbasis.baselines.protocol import LowRank, rounding
+from blockbasis.baselines.protocol import rounding
 from blockbasis.exceptions import PerformanceWarning
 from blockbasis.experiments import points
 from blockbasis.experiments.base import Experiment, Result, Row, Settings, Table, Verdict
-from blockbasis.experiments.curves import CLUSTERS, LABELS, METHODS, OURS, PAPER, PAPERS_OWN, compressed
+from blockbasis.experiments.curves import (
+    BEST,
+    CLUSTERS,
+    LABELS,
+    METHODS,
+    OURS,
+    PAPER,
+    PAPERS_OWN,
+    best_ranks,
+    compressed,
+)
 from blockbasis.experiments.tables import crossed
 
 #: The paper's bandwidths of the Laplacian kernel and ridges.
@@ -33,7 +43,7 @@ _DATA = {
     "cpusmall": (4.94, 2.0**-5),
     "mushroom": (4.63, 2.0**-5),
 }
-_EXACT, _BEST = "exact", "svd"
+_EXACT = "exact"
 #: Methods that predict with their own kernel, continued to new points: the package's estimator, and the usual one.
 _SURROGATE, _NYSTROM_SURROGATE = "bbf-surrogate", "nystrom-surrogate"
 _NAMES = {
@@ -67,7 +77,7 @@ def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
         if method == _EXACT:
             rows.append({"run": run, "rmse": _rmse(_exact(X, y, X_test, settings), y_test)})
             continue
-        predict = _OWN_KERNEL.get(method, _of_best_ranks(settings, X, rng) if method == _BEST else _compressed)
+        predict = _OWN_KERNEL.get(method, _of_best_ranks(settings, X, rng) if method == BEST else _compressed)
         for floats, stream in zip(settings["budgets"], rng.spawn(len(settings["budgets"])), strict=True):
             found, facts = predict(X, y, X_test, settings, floats * len(X), stream)
             rows.append({"run": run, "floats": floats, "rmse": _rmse(found, y_test), **facts})
@@ -106,15 +116,13 @@ def _compressed(
 
 
 def _of_best_ranks(settings: Settings, X: FloatArray, rng: np.random.Generator) -> Predict:
-    """The SVD of the largest memory holds those of all others: it is computed once."""
-    whole = compressed(X, bb.Laplacian(settings["h"]), _BEST, max(settings["budgets"]) * len(X), rng)
-    assert isinstance(whole, LowRank)
-    F = whole.factor[:, np.argsort(-np.linalg.norm(whole.factor, axis=0))]
+    """The same of the SVD, which is computed once for all memories."""
+    best = best_ranks(X, bb.Laplacian(settings["h"]), max(settings["budgets"]), rng)
 
     def predict(
         X: FloatArray, y: FloatArray, X_test: FloatArray, settings: Settings, memory: int, rng: np.random.Generator
     ) -> tuple[FloatArray, Row]:
-        return _solved(LowRank(_BEST, F[:, : memory // len(X)]), X, y, X_test, settings)
+        return _solved(best(memory // len(X)), X, y, X_test, settings)
 
     return predict
 

@@ -5,21 +5,45 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import linalg
 
 import blockbasis as bb
 from blockbasis import plotting
 from blockbasis._parallel import single_threaded
 from blockbasis._typing import FloatArray
 from blockbasis.experiments.base import Result, Row
+from blockbasis.spectrum import lanczos, thinned
 
 #: Singular values kept of one matrix: enough for a picture.
 _KEPT = 120
+#: Singular values that Lanczos' method is asked for, and residuals of theirs.
+_FEW, _LANCZOS_TOL = 128, 1e-10
 
 
 def singular_values(X: FloatArray, bandwidth: float) -> FloatArray:
     """All singular values of the Gaussian kernel matrix of the points, largest first."""
+    return _all_values(_matrix(X, bandwidth))
+
+
+def leading_singular_values(X: FloatArray, bandwidth: float, tol: float, rng: np.random.Generator) -> FloatArray:
+    """Singular values down to some below ``tol`` times the largest: by Lanczos' method where these are few."""
+    K = _matrix(X, bandwidth)
+    if len(K) > _FEW:
+        with single_threaded():
+            values, _ = lanczos(thinned(K), _FEW, tol=_LANCZOS_TOL, rng=rng)
+        if values[-1] < tol * values[0]:
+            return values
+    return _all_values(K)
+
+
+def _matrix(X: FloatArray, bandwidth: float) -> FloatArray:
+    return bb.ExactKernel(X, bb.Gaussian(bandwidth)).todense()
+
+
+def _all_values(K: FloatArray) -> FloatArray:
+    """``K`` is overwritten."""
     with single_threaded():
-        values = np.linalg.eigvalsh(bb.ExactKernel(X, bb.Gaussian(bandwidth)).todense())
+        values = linalg.eigvalsh(K.T, overwrite_a=True, check_finite=False)  # columns in a row need no copy
     return np.sort(np.abs(values))[::-1]
 
 
