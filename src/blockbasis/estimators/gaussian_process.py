@@ -153,10 +153,12 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         evidence = self._evidence(X, Y, signal, noise)
         dual = evidence.system.solve(Y)
 
-        self.kernel_: Any = evidence.system.A.kernel
+        kernel = evidence.system.A.kernel
+        assert kernel is not None
+        self.kernel_ = kernel
         self.bandwidth_ = bandwidth_of(self.kernel_)
         self.signal_variance_ = evidence.signal_variance
-        self.noise_variance_ = evidence.noise_variance + evidence.signal_variance * self.kernel_.noise
+        self.noise_variance_ = evidence.noise_variance + evidence.signal_variance * kernel.noise
         self.log_marginal_likelihood_value_ = evidence.value
         self.alpha_ = (dual / evidence.signal_variance).reshape(y.shape)
         self._posterior = Posterior.given(evidence.system, self._mean(evidence.system.A, X, dual))
