@@ -36,6 +36,7 @@ class Partition:
     starts : ndarray of shape (n_clusters + 1,)
         Cluster i is ``X[order][starts[i]:starts[i + 1]]``.
     centers : ndarray of shape (n_clusters, d)
+        In a factorization, in the coordinates of the kernel, as the radii: see `Kernel.coordinates`.
     radii : ndarray of shape (n_clusters,)
         Largest distance of a cluster's points from its centre.
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from blockbasis._validation import check_positive
 from blockbasis.kernels.base import Kernel
 from blockbasis.kernels.linear_map import LinearMap, combined
 from blockbasis.kernels.metric import Within
-
-K = TypeVar("K", bound="_Combined")
-
 
 # --- noise -----------------------------------------------------------------------------------------------------------
 

@@ -106,10 +106,6 @@ class Within(WithMetric):
     def core(self) -> Kernel:
         return self.without_noise()
 
-    @property
-    def n_features(self) -> int:
-        return self.metric.n_inputs
-
     def block(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         return self.kernel.block(self.metric(X), self.metric(Y))
 
