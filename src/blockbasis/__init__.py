@@ -19,6 +19,7 @@ from blockbasis.kernels import InverseMultiquadric as InverseMultiquadric
 from blockbasis.kernels import Laplacian as Laplacian
 from blockbasis.kernels import Matern as Matern
 from blockbasis.kernels import RationalQuadratic as RationalQuadratic
+from blockbasis.kernels import White as White
 from blockbasis.measures import SpectralApproximation as SpectralApproximation
 from blockbasis.measures import spectral_approximation as spectral_approximation
 from blockbasis.measures import spectral_error as spectral_error

@@ -162,6 +162,36 @@ def check_positive(value: Any, *, name: str, caller: str) -> float:
     return number
 
 
+def check_lengths(value: Any, *, name: str, caller: str) -> Any:
+    """A positive finite number, or a tuple of one for each column."""
+    if not isinstance(value, (list, tuple, np.ndarray)) or np.ndim(value) == 0:
+        return check_positive(value.item() if isinstance(value, np.ndarray) else value, name=name, caller=caller)
+    must = "a positive number, or one for each column"
+    lengths = _real_array(value, name, caller)
+    if lengths.dtype.kind == "b":
+        raise TypeError(_message(name, caller, must, f"dtype {lengths.dtype}"))
+    if lengths.ndim != 1 or lengths.size == 0:
+        raise ValueError(_message(name, caller, must, f"an array of shape {lengths.shape}"))
+    bad = np.flatnonzero(~(np.isfinite(lengths) & (lengths > 0)))
+    if len(bad):
+        raise ValueError(_message(name, caller, must, f"{lengths[bad[0]]} for column {bad[0]}"))
+    return tuple(lengths.astype(np.float64).tolist())
+
+
+def check_matrix(value: Any, *, name: str, caller: str, n_rows: int | None = None) -> FloatArray:
+    """A finite real matrix as a new float64 array, of ``n_rows`` rows where that is given."""
+    matrix = _real_array(value, name, caller)
+    if matrix.ndim != 2 or matrix.size == 0:
+        raise ValueError(_message(name, caller, "two-dimensional, of shape (m, n_columns)", f"shape {matrix.shape}"))
+    if n_rows is not None and len(matrix) != n_rows:
+        must = f"of {n_rows} rows, one for each length of the kernel"
+        raise ValueError(_message(name, caller, must, f"shape {matrix.shape}"))
+    if not np.isfinite(matrix).all():
+        bad = int(np.flatnonzero(~np.isfinite(matrix).all(axis=1))[0])
+        raise ValueError(_message(name, caller, "free of NaN and infinity", f"one in row {bad}"))
+    return np.array(matrix, dtype=np.float64)
+
+
 def check_fraction(value: Any, *, name: str, caller: str) -> float:
     """A number strictly between zero and one."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Sized
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from blockbasis._validation import (
 )
 from blockbasis.construction.method import ALGORITHMS, INNERS, SAMPLINGS, Method
 from blockbasis.kernels import Kernel
+from blockbasis.kernels.description import describe_kernel
 from blockbasis.partition import PARTITIONS, Partitioner
 from blockbasis.planning.goal import Goal
 from blockbasis.planning.plan import Plan, fingerprint
@@ -89,6 +92,16 @@ def check_goal(
         None,
         ridge=0.0 if ridge is None else check_positive(ridge, name="ridge", caller=caller),
     )
+
+
+def reserved(goal: Goal, kernel: Kernel, method: Method, X: FloatArray) -> Goal:
+    """The goal for the core of a kernel: of a budget there is less for it where the kernel takes floats of its own."""
+    if goal.memory is None:
+        return goal
+    floats = X.shape[0] if kernel.noise and not method.diagonal else 0
+    if goal.everything and kernel.core is not kernel:  # a file holds metrics and lengths
+        floats += -(-len(json.dumps(describe_kernel(kernel))) // X.itemsize)
+    return replace(goal, memory=goal.memory - floats)
 
 
 def check_plan(plan: Any, X: FloatArray, kernel: Kernel, chosen: dict[str, Any], named: dict[str, Any]) -> None:

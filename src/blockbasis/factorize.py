@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,12 +28,13 @@ from blockbasis.arguments import (
     check_goal,
     check_method,
     check_plan,
+    reserved,
 )
 from blockbasis.construction.cross import cross_factorization
 from blockbasis.construction.method import ACCURATE, Method
 from blockbasis.construction.pipeline import factorize_with_ranks
 from blockbasis.exceptions import PerformanceWarning
-from blockbasis.kernels import as_kernel
+from blockbasis.kernels import Kernel, as_kernel
 from blockbasis.matrix import Counter, KernelMatrix, check_function
 from blockbasis.operators import BlockBasis, CrossBlockBasis
 from blockbasis.partition import PARTITIONS, Partition, Partitioner, make_partition
@@ -40,7 +42,7 @@ from blockbasis.planning import costs
 from blockbasis.planning.build import build
 from blockbasis.planning.goal import Job
 from blockbasis.planning.paper_rule import search
-from blockbasis.planning.plan import Plan, make_plan
+from blockbasis.planning.plan import Plan, fingerprint, make_plan
 from blockbasis.planning.search import default_clusters
 from blockbasis.progress import Listener, reporting
 
@@ -76,7 +78,9 @@ def factorize(
     X : array-like of shape (n, d)
         The points: finite real numbers. float32 points are worked on in float32.
     kernel : Kernel or callable
-        Such as ``Gaussian(1.0)``, or a function k(X, Y) -> array that is symmetric and positive definite.
+        Such as ``Gaussian(1.0)``, ``Gaussian([1.0, 5.0]) + White(0.1)``, one of scikit-learn's kernels, or a function
+        k(X, Y) -> array that is symmetric and positive definite. Clusters are made in the coordinates of the kernel.
+        White noise is added to D; ``tol`` is relative to the kernel matrix without it.
     tol : float, default=None
         Relative Frobenius error |K - A| / |K| to reach. The number of clusters and the ranks are chosen from surveys.
         Sampled exact entries of the matrix check the error; ranks are raised until the tolerance is met, and then
@@ -182,27 +186,29 @@ def factorize(
             named = {"partition": partition, "algorithm": algorithm, "inner": inner}
             X = X.astype(plan.dtype, copy=False) if isinstance(plan, Plan) else X
             check_plan(plan, X, kernel, chosen, named)
-            check_function(KernelMatrix(kernel, X), streams[4], semidefinite=True)
-            return _carried_out(plan, Job(X, kernel, plan.goal, plan.method, n_jobs), streams)
+            job = Job(kernel.coordinates(X), kernel.core, plan.goal, plan.method, n_jobs)
+            check_function(KernelMatrix(job.kernel, job.X), streams[4], semidefinite=True)
+            return _of_whole_kernel(_carried_out(plan, job, streams), kernel)
         ways = check_method(algorithm, sampling, inner, diagonal, cutoff, caller)
-        clusters = check_clusters(X, partition, n_clusters, caller)
+        X, core = kernel.coordinates(X), kernel.core
+        clusters = check_clusters(X, _in_coordinates(partition, kernel), n_clusters, caller)
         goal = check_goal(tol, memory, rank, ridge, ways, X, caller)
         if goal is not None and not ways.paper:
-            job = Job(X, kernel, goal, ways, n_jobs)
-            return _carried_out(_planned(job, clusters, streams), job, streams)
+            job = Job(X, core, reserved(goal, kernel, ways, X), ways, n_jobs)
+            return _of_whole_kernel(_carried_out(_planned(job, clusters, streams), job, streams), kernel)
         counter = Counter()
         semidefinite = goal is not None or not ways.paper
-        check_function(KernelMatrix(kernel, X, counter=counter), streams[4], semidefinite=semidefinite)
+        check_function(KernelMatrix(core, X, counter=counter), streams[4], semidefinite=semidefinite)
         if goal is not None:
             assert goal.tol is not None  # a budget was refused
-            selection = search(X, kernel, goal.tol, clusters, counter, streams[3], n_jobs)
+            selection = search(X, core, goal.tol, clusters, counter, streams[3], n_jobs)
             parts, ranks = selection.partition, selection.ranks
         else:
             parts = clusters(clusters.n_clusters or default_clusters(X.shape[0]), streams[0])
             ranks = check_ranks(rank, parts.n_clusters, name="rank", caller=caller)
-        return _of_ranks(
-            KernelMatrix(kernel, X[parts.order], counter=counter), parts, ranks, ways, (streams[1], streams[2]), n_jobs
-        )
+        matrix = KernelMatrix(core, X[parts.order], counter=counter)
+        A = _of_ranks(matrix, parts, ranks, ways, (streams[1], streams[2]), n_jobs)
+        return _of_whole_kernel(A, kernel)
 
 
 def plan(
@@ -259,8 +265,16 @@ def plan(
     n_jobs = check_n_jobs(n_jobs, caller=caller)
     progress = check_progress(progress, name="progress", caller=caller)
     streams = check_rng(rng, name="rng", caller=caller).spawn(5)
+    points = kernel.coordinates(X)
+    clusters = check_clusters(points, _in_coordinates(partition, kernel), n_clusters, caller)
+    job = Job(points, kernel.core, reserved(goal, kernel, method, X), method, n_jobs)
     with single_threaded(), reporting(progress):
-        return _planned(Job(X, kernel, goal, method, n_jobs), check_clusters(X, partition, n_clusters, caller), streams)
+        found = _planned(job, clusters, streams)
+    if found.kernel is kernel:
+        return found
+    # The caller's points and kernel are what a plan is recognised by.
+    carried = found.diagonal or bool(kernel.noise)
+    return replace(found, kernel=kernel, fingerprint=fingerprint(X), diagonal=carried)
 
 
 def factorize_cross(
@@ -319,6 +333,7 @@ def factorize_cross(
     chosen = np.result_type(X, Y)
     X, Y = X.astype(chosen, copy=False), Y.astype(chosen, copy=False)
     kernel = as_kernel(kernel, caller=caller)
+    X, Y, kernel = kernel.coordinates(X), kernel.coordinates(Y), kernel.core
     method = check_method(algorithm, sampling, inner, False, None, caller)
     n_jobs = check_n_jobs(n_jobs, caller=caller)
     root = check_rng(rng, name="rng", caller=caller)
@@ -354,6 +369,27 @@ def _of_ranks(
     kept = costs.stored_floats(sizes, built, diagonal=True) * matrix.dtype.itemsize
     _refuse_what_does_not_fit(kept + costs.working_bytes(sizes, built, 1.0, ACCURATE, n_jobs), "smaller ranks")
     return factorize_with_ranks(matrix, partition, ranks, method, streams, n_jobs)
+
+
+def _in_coordinates(partition: Any, kernel: Kernel) -> Any:
+    """Clusters as they were given; of a `Partition` the labels alone where its centres have other coordinates."""
+    return partition.labels if isinstance(partition, Partition) and kernel.map is not None else partition
+
+
+def _of_whole_kernel(A: BlockBasis, kernel: Kernel) -> BlockBasis:
+    """The factorization of the core of a kernel as that of the kernel: with its white noise in the diagonal part."""
+    if A.kernel is kernel:
+        return A
+    if not kernel.noise:
+        return replace(A, kernel=kernel)
+    part = np.zeros(A.shape[0], dtype=A.dtype) if A.diagonal_part is None else A.diagonal_part
+    whole = replace(A, kernel=kernel, diagonal_part=part + A.dtype.type(kernel.noise))
+    estimate = A.error_estimate
+    if estimate is None:
+        return whole
+    share = A.frobenius_norm() / whole.frobenius_norm()  # the error is as before, and the matrix is larger
+    relative = replace(estimate, value=share * estimate.value, stderr=share * estimate.stderr)
+    return replace(whole, error_estimate=relative)
 
 
 def _planned(job: Job, clusters: Partitioner, streams: list[np.random.Generator]) -> Plan:

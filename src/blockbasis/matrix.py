@@ -8,10 +8,9 @@ from functools import cached_property
 import numpy as np
 
 from blockbasis._typing import FloatArray, Index, IntArray
-from blockbasis.kernels import CallableKernel, Kernel, RadialKernel
+from blockbasis.kernels import CallableKernel, Kernel
+from blockbasis.kernels.base import diagonal_chunks
 
-#: Points per call when only k(x, x) of a user's function is wanted: few wasted pairs against few calls.
-_DIAGONAL_CHUNK = 16
 #: Entries of a matrix that is worked through tile by tile.
 _TILE_ENTRIES = 2**23
 #: Rows that are evaluated at once when all entries are wanted.
@@ -42,9 +41,13 @@ class KernelMatrix:
     Every kernel entry that a factorization evaluates goes through `block` (or `diagonal`), which counts it: the count
     is what complexity is tested by.
 
+    The points are mapped into the coordinates of the kernel once. The attributes ``rows`` and ``columns`` hold the
+    mapped points, and ``kernel`` is the kernel of mapped points, without white noise: see `Kernel.core`.
+
     Parameters
     ----------
     kernel : Kernel
+        Its white noise is in the diagonal of a symmetric matrix.
     rows : ndarray of shape (n, d)
     columns : ndarray of shape (m, d), default=None
         None stands for ``rows``: the matrix is then symmetric, and its diagonal is exact.
@@ -55,10 +58,11 @@ class KernelMatrix:
     def __init__(
         self, kernel: Kernel, rows: FloatArray, columns: FloatArray | None = None, *, counter: Counter | None = None
     ) -> None:
-        self.kernel = kernel
-        self.rows = rows
-        self.columns = rows if columns is None else columns
+        self.kernel = kernel.core
+        self.rows = kernel.coordinates(rows)
+        self.columns = self.rows if columns is None else kernel.coordinates(columns)
         self.symmetric = columns is None
+        self.noise = kernel.noise if self.symmetric else 0.0
         self._counter = Counter() if counter is None else counter
         self._transposed = False
         self._diagonals: dict[tuple[int, int], FloatArray] = {}
@@ -93,7 +97,7 @@ class KernelMatrix:
             return self
         columns = None if self.symmetric else self.columns.astype(np.float64)
         other = KernelMatrix(self.kernel, self.rows.astype(np.float64), columns, counter=self._counter)
-        other._transposed = self._transposed
+        other._transposed, other.noise = self._transposed, self.noise
         return other
 
     def block(self, rows: Index, columns: Index) -> FloatArray:
@@ -101,15 +105,16 @@ class KernelMatrix:
         X, Y = self.rows[rows], self.columns[columns]
         self._counter.add(X.shape[0] * Y.shape[0])
         values = self.kernel.block(Y, X).T if self._transposed else self.kernel.block(X, Y)
-        if self.symmetric and isinstance(self.kernel, RadialKernel):
-            at_row, at_column = coincidences(rows, columns)
-            values[at_row, at_column] = 1
+        own = self.kernel.at_zero
+        if self.symmetric and (own is not None or self.noise):
+            at = coincidences(rows, columns)
+            values[at] = (values[at] if own is None else own) + self.noise
         return values
 
     def diagonal(self, rows: slice) -> FloatArray:
         """k(x, x) of the given points of a symmetric matrix, evaluated once for each range; read-only."""
-        if isinstance(self.kernel, RadialKernel):
-            return np.ones(rows.stop - rows.start, dtype=self.dtype)
+        if self.kernel.at_zero is not None:
+            return np.full(rows.stop - rows.start, self.kernel.at_zero + self.noise, dtype=self.dtype)
         key = rows.start, rows.stop
         with self._diagonal_lock:  # held while evaluating: two threads that ask at once cost one evaluation
             if key not in self._diagonals:
@@ -117,8 +122,9 @@ class KernelMatrix:
             return self._diagonals[key]
 
     def _evaluated_diagonal(self, rows: slice) -> FloatArray:
-        chunks = [slice(a, min(a + _DIAGONAL_CHUNK, rows.stop)) for a in range(rows.start, rows.stop, _DIAGONAL_CHUNK)]
-        values = np.concatenate([np.diagonal(self.block(chunk, chunk)) for chunk in chunks])
+        points = self.rows[rows]
+        self._counter.add(sum((chunk.stop - chunk.start) ** 2 for chunk in diagonal_chunks(len(points))))
+        values: FloatArray = self.kernel.diagonal(points) + self.dtype.type(self.noise)
         values.setflags(write=False)
         return values
 
@@ -165,14 +171,14 @@ class CachedKernelMatrix(KernelMatrix):
 
 def check_function(matrix: KernelMatrix, rng: np.random.Generator, *, semidefinite: bool) -> None:
     """Ask a user's function, on a few points, whether it is symmetric, and positive semi-definite where it must be."""
-    if not isinstance(matrix.kernel, CallableKernel):
+    if not any(isinstance(leaf, CallableKernel) for leaf in matrix.kernel.leaves()):
         return
     n = matrix.shape[0]
     some = np.sort(rng.choice(n, min(_CHECK_SAMPLE, n), replace=False))
     block = matrix.block(some, some)
-    matrix.kernel.check_symmetric(block)
+    CallableKernel.check_symmetric(block)
     if semidefinite:
-        matrix.kernel.check_semidefinite(block)
+        CallableKernel.check_semidefinite(block)
 
 
 def coincidences(rows: Index, columns: Index) -> tuple[IntArray, IntArray]:

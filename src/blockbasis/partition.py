@@ -21,6 +21,9 @@ from blockbasis._validation import check_choice, check_labels
 
 PARTITIONS = ("kmeans", "kcenters", "random")
 
+#: Radii that differ by no more are equal but for the precision of the points.
+_SAME_RADII = 1e-4
+
 
 @dataclass(frozen=True, eq=False)
 class Partition:
@@ -33,6 +36,7 @@ class Partition:
     starts : ndarray of shape (n_clusters + 1,)
         Cluster i is ``X[order][starts[i]:starts[i + 1]]``.
     centers : ndarray of shape (n_clusters, d)
+        In a factorization, in the coordinates of the kernel, as the radii: see `Kernel.coordinates`.
     radii : ndarray of shape (n_clusters,)
         Largest distance of a cluster's points from its centre.
 
@@ -107,11 +111,17 @@ def make_partition(X: FloatArray, n_clusters: int, method: Any, rng: np.random.G
             raise ValueError(
                 f"The 'partition' parameter of {caller} must have no empty cluster. Got {empty} of them instead."
             )
-        return method
+        return method if _fits(method, X) else from_labels(X, method.labels)
     if not isinstance(method, str):
         return from_labels(X, check_labels(method, X.shape[0], name="partition", caller=caller))
     check_choice(method, PARTITIONS, name="partition", caller=caller)
     return {"kmeans": kmeans, "kcenters": kcenters, "random": random_clusters}[method](X, n_clusters, rng)
+
+
+def _fits(partition: Partition, X: FloatArray) -> bool:
+    """Whether centres and radii are those of these points, and not of points in the coordinates of another kernel."""
+    ordered = _group(X[partition.order], np.repeat(np.arange(partition.n_clusters), partition.sizes), partition.centers)
+    return np.allclose(ordered.radii, partition.radii, rtol=_SAME_RADII, atol=_SAME_RADII * ordered.radii.max())
 
 
 @dataclass(frozen=True, eq=False)

@@ -93,7 +93,8 @@ def ifgt(X: Any, kernel: Any, *, tol: float = 1e-3, rng: Seed = None) -> GaussTr
     caller = "ifgt"
     X = check_points(X, name="X", caller=caller)
     kernel = as_kernel(kernel, caller=caller)
-    if not isinstance(kernel, Gaussian):
+    core = kernel.core
+    if not isinstance(core, Gaussian) or kernel.noise:
         raise ValueError(f"The 'kernel' parameter of {caller} must be a Gaussian. Got {kernel!r} instead.")
     tol = check_fraction(tol, name="tol", caller=caller)
     precision = float(np.finfo(X.dtype).eps)
@@ -104,10 +105,10 @@ def ifgt(X: Any, kernel: Any, *, tol: float = 1e-3, rng: Seed = None) -> GaussTr
             stacklevel=2,
         )
     first = int(check_rng(rng, name="rng", caller=caller).integers(2**31))
-    points = np.array(X, dtype=np.float64)
+    points = np.array(kernel.coordinates(X.astype(np.float64, copy=False)))
     with single_threaded():
-        expansion = _cheapest(points, kernel.bandwidth, tol, first)
-    return GaussTransform("ifgt", points, kernel, tol, expansion, X.dtype)
+        expansion = _cheapest(points, core.bandwidth, tol, first)
+    return GaussTransform("ifgt", points, core, tol, expansion, X.dtype)
 
 
 @dataclass(frozen=True, eq=False)

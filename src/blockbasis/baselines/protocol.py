@@ -192,7 +192,13 @@ def check_problem(
     else:
         rank = check_integer(rank, name="rank", caller=caller, low=1)
     generator = check_rng(rng, name="rng", caller=caller)
-    matrix = KernelMatrix(as_kernel(kernel, caller=caller), X.astype(np.float64, copy=False))
+    kernel = as_kernel(kernel, caller=caller)
+    if kernel.noise:
+        raise ValueError(
+            f"The 'kernel' parameter of {caller} must have no white noise, which no matrix of low rank holds. "
+            f"Got {kernel!r} instead."
+        )
+    matrix = KernelMatrix(kernel, X.astype(np.float64, copy=False))
     of_check, of_method = generator.spawn(2)
     check_function(matrix, of_check, semidefinite=semidefinite)
     return Problem(matrix, X.dtype, memory, rank, of_method)

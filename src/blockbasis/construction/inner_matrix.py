@@ -16,7 +16,6 @@ from blockbasis.construction.cluster_basis import ClusterBasis
 from blockbasis.construction.coordinates import determining_rows, interpolate
 from blockbasis.construction.diagonal import fit_core
 from blockbasis.construction.sampling import cluster_energies
-from blockbasis.kernels import RadialKernel
 from blockbasis.matrix import KernelMatrix, tiles
 from blockbasis.operators.inner import Cutoff, InnerMatrix
 from blockbasis.partition import Partition
@@ -66,7 +65,7 @@ def far_pairs(matrix: KernelMatrix, partition: Partition, budget: float) -> tupl
     """Mask of the pairs of clusters that are kept when a bound limits the error of the others, and that bound."""
     k = partition.n_clusters
     kept = np.ones((k, k), dtype=bool)
-    if budget <= 0 or not isinstance(matrix.kernel, RadialKernel):
+    if budget <= 0:
         return kept, 0.0
     i, j = np.triu_indices(k, 1)
     energies = 2 * _largest_energies(matrix, partition, i, j)
@@ -80,11 +79,9 @@ def far_pairs(matrix: KernelMatrix, partition: Partition, budget: float) -> tupl
 def _largest_energies(matrix: KernelMatrix, partition: Partition, i: IntArray, j: IntArray) -> FloatArray:
     """Bound of the squared norm of blocks (i, j): the kernel at the least distance that the radii allow."""
     sizes = partition.sizes.astype(np.float64)
-    if not isinstance(matrix.kernel, RadialKernel):
-        return np.full(len(i), np.inf)
     apart = np.linalg.norm(partition.centers[i] - partition.centers[j], axis=1)
     gaps = np.maximum(apart - partition.radii[i] - partition.radii[j], 0)
-    return np.asarray(sizes[i] * sizes[j] * matrix.kernel.profile(gaps**2) ** 2)
+    return np.asarray(sizes[i] * sizes[j] * matrix.kernel.bound(gaps) ** 2)
 
 
 # --- blocks ----------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from blockbasis._typing import FloatArray
 from blockbasis._validation import check_choice, check_integer, check_memory, check_positive
 from blockbasis.estimators.saving import described, recovered
 from blockbasis.factorize import factorize, plan
-from blockbasis.kernels import RADIAL_KERNELS, Kernel, RadialKernel, as_kernel
+from blockbasis.kernels import RADIAL_KERNELS, Kernel, RadialKernel, WithMetric, as_kernel
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.partition import Partition
 from blockbasis.planning.costs import dense_floats
@@ -58,11 +58,12 @@ class KernelEstimator(BaseEstimator):
     ----------
     kernel : str, Kernel or callable
         "gaussian", "laplacian", "matern", "cauchy", "inverse_multiquadric" or "rational_quadratic"; a kernel such as
-        ``blockbasis.Matern(1.0, nu=2.5)``; or a function k(X, Y) -> array.
+        ``blockbasis.Matern(1.0, nu=2.5)``, or one of scikit-learn's; or a function k(X, Y) -> array. White noise of a
+        kernel is noise of the data: no function learnt has it.
     bandwidth : float, "median" or None
         None: that of the kernel object given, or the square root of the number of columns for a kernel given by name
         (scikit-learn's default ``gamma``). "median": the median distance of the points. It takes the place of the
-        kernel object's own.
+        kernel object's own, and must be None for kernels that have several or none.
     tol, memory, n_clusters, rank
         As in `blockbasis.factorize`. With none of ``tol``, ``memory`` and ``rank``: up to 1,000 points are kept
         exactly, more in 100 floats for each point or what 1,000 need. Where ``memory`` has room for the dense matrix,
@@ -133,8 +134,15 @@ class KernelEstimator(BaseEstimator):
     ) -> BlockBasis:
         """U C Uᵀ of the kernel matrix; a ``partition`` of the same points saves the clustering.
 
-        There is no D: a diagonal has no meaning at new points.
+        There is no D, and no white noise: a diagonal has no meaning at new points.
         """
+        whole, kernel = kernel, kernel.without_noise()
+        A = self._factorize_smooth(X, kernel, rng, partition)
+        return A if whole is kernel else replace(A, kernel=whole)
+
+    def _factorize_smooth(
+        self, X: FloatArray, kernel: Kernel, rng: np.random.Generator, partition: Partition | None
+    ) -> BlockBasis:
         n = X.shape[0]
         goal: dict[str, Any] = {"tol": self.tol, "memory": self.memory, "rank": self.rank}
         if all(value is None for value in goal.values()):
@@ -178,24 +186,48 @@ def make_kernel(kernel: Any, bandwidth: float | None, *, caller: str) -> Kernel:
         family = RADIAL_KERNELS[_NAMES[check_choice(kernel, _NAMES, name="kernel", caller=caller)]]
         return family(1.0 if bandwidth is None else bandwidth)
     made = as_kernel(kernel, caller=caller)
-    return replace(made, bandwidth=bandwidth) if isinstance(made, RadialKernel) and bandwidth is not None else made
+    return made if bandwidth is None else _with_bandwidth(made, bandwidth)
+
+
+def has_bandwidth(kernel: Kernel) -> bool:
+    """Whether a kernel has one bandwidth, which another can take the place of."""
+    if isinstance(kernel, WithMetric):
+        return has_bandwidth(kernel.kernel)
+    return isinstance(kernel, RadialKernel) and isinstance(kernel.bandwidth, float)
+
+
+def bandwidth_of(kernel: Any) -> Any:
+    """The bandwidth of a kernel, an array of one for each column, or None where it has neither."""
+    if isinstance(kernel, WithMetric):
+        return bandwidth_of(kernel.kernel)
+    if not isinstance(kernel, RadialKernel):
+        return None
+    return np.array(kernel.bandwidth) if isinstance(kernel.bandwidth, tuple) else kernel.bandwidth
+
+
+def _with_bandwidth(kernel: Kernel, bandwidth: float) -> Kernel:
+    if isinstance(kernel, WithMetric):
+        return replace(kernel, kernel=_with_bandwidth(kernel.kernel, bandwidth))
+    assert isinstance(kernel, RadialKernel)  # nobody asks for one of another
+    return replace(kernel, bandwidth=bandwidth)
 
 
 def one_bandwidth(bandwidth: Any, kernel: Any, X: FloatArray, rng: np.random.Generator, *, caller: str) -> float | None:
-    """A number from a number, "median" or None; None for a kernel without a bandwidth."""
+    """A number from a number, "median" or None; None for a kernel that does not have one bandwidth."""
     made = make_kernel(kernel, None, caller=caller)
-    if not isinstance(made, RadialKernel):
+    if not has_bandwidth(made):
         if bandwidth is not None:
+            has = "none" if bandwidth_of(made) is None else "one for each column"
             raise ValueError(
-                f"The 'bandwidth' parameter of {caller} must be None for a kernel that has none. "
+                f"The 'bandwidth' parameter of {caller} must be None for a kernel that has {has}. "
                 f"Got {bandwidth!r} instead."
             )
         return None
     if bandwidth is None:
-        return float(np.sqrt(X.shape[1])) if isinstance(kernel, str) else made.bandwidth
+        return float(np.sqrt(X.shape[1]) if isinstance(kernel, str) else bandwidth_of(made))
     if isinstance(bandwidth, str):
         check_choice(bandwidth, _BANDWIDTHS, name="bandwidth", caller=caller)
-        return median_distance(X, rng)
+        return median_distance(made.coordinates(X), rng)
     return check_positive(bandwidth, name="bandwidth", caller=caller)
 
 
@@ -205,7 +237,7 @@ def candidate_bandwidths(
     """Bandwidths to choose among: those of a list, those of "auto", or the one asked for."""
     if isinstance(bandwidth, str) and bandwidth == "auto":
         one_bandwidth("median", kernel, X, rng, caller=caller)  # refuses a kernel without a bandwidth
-        return list(auto_bandwidths(X, rng))
+        return list(auto_bandwidths(make_kernel(kernel, None, caller=caller).coordinates(X), rng))
     if isinstance(bandwidth, (list, tuple, np.ndarray)):
         if len(bandwidth) == 0:
             raise ValueError(

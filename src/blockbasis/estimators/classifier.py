@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis._validation import check_flag
+from blockbasis.estimators.base import bandwidth_of
 from blockbasis.estimators.ridge import Fit, KernelRidgeEstimator, Record, cv_results
 from blockbasis.operators.storage import storable
 
@@ -48,8 +49,9 @@ class KernelRidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-    bandwidth_ : float, None, or ndarray of shape (n_classes,)
-        One for each class with ``bandwidth="per-class"``; for two classes they are the same.
+    bandwidth_ : float, ndarray or None
+        One for each class with ``bandwidth="per-class"``; for two classes they are the same. Otherwise as in
+        `KernelRidge`.
     alpha_ : float or ndarray of shape (n_classes,)
     dual_coef_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
     X_fit_ : ndarray of shape (n_samples, n_features)
@@ -204,7 +206,7 @@ class KernelRidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
         self.groups_ = [np.flatnonzero([id(fit.A) == key for fit in best]) for key in matrices]
         self.expansions_ = [self._learnt([(best[c], c) for c in group.tolist()], X) for group in self.groups_]
         self.local_share_ = np.array([fit.shares[c] for c, fit in enumerate(best)])
-        self.bandwidth_: Any = best[0].bandwidth
+        self.bandwidth_: Any = bandwidth_of(best[0].A.kernel)
         self.alpha_: Any = float(best[0].alpha[0])
         if per_class:
             each = best * len(self.classes_) if len(best) == 1 else best

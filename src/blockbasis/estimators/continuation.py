@@ -19,7 +19,6 @@ from blockbasis._parallel import map_threads, single_threaded
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.estimators.expansion import Expansion
 from blockbasis.kernels import Kernel
-from blockbasis.matrix import KernelMatrix
 from blockbasis.operators.block_basis import BlockBasis, held_diagonal
 from blockbasis.partition import Partition, nearest_points, two_nearest
 
@@ -48,6 +47,7 @@ class Surroundings:
     rows : ndarray of shape (n_rows,)
         The cluster's points and those beyond its border.
     points : ndarray of shape (m, d)
+        In the coordinates of the kernel.
         First those which the cluster's basis was made from, then others, in the order in which they were drawn.
     n_continuing : int
         How many of the points are enough to continue what the basis tells.
@@ -80,11 +80,12 @@ def surroundings(
     """
     if _uncompressed(A):
         return ()
+    core, X = mapped(A, X)
     streams = rng.spawn(A.n_clusters)
     with single_threaded():
         every = _with_neighbours(A.partition, X)
         tasks = [
-            (A.kernel, X, rows, extension.points, int(max(rank, A.ranks.mean())), points_per_rank, stream)
+            (core, X, rows, extension.points, int(max(rank, A.ranks.mean())), points_per_rank, stream)
             for rows, extension, rank, stream in zip(every, A.extensions, A.ranks, streams, strict=True)
         ]
         return tuple(map_threads(_around, tasks, n_jobs, "surroundings"))
@@ -134,9 +135,10 @@ def continued(
         return _by_the_kernel_itself(A, coefficients)
     values = A.basis.expand(A.inner @ A.basis.project(coefficients.astype(np.float64, copy=False)))
     left_out = _left_out(A, X)
+    core, X = mapped(A, X)
     with single_threaded():
         tasks = [
-            (A.kernel, X, values, place, float(left_out[cluster].mean()))
+            (core, X, values, place, float(left_out[cluster].mean()))
             for place, cluster in zip(around, A.partition.clusters, strict=True)
         ]
         weights = tuple(map_threads(_fit, tasks, n_jobs, "continue"))
@@ -155,6 +157,12 @@ def extended(A: BlockBasis, coefficients: FloatArray) -> Expansion:
     points = tuple(extension.points for extension in A.extensions)
     weights = tuple(extension.coefficients @ piece for extension, piece in zip(A.extensions, pieces, strict=True))
     return Expansion(A.kernel, A.partition.centers, points, weights)
+
+
+def mapped(A: BlockBasis, X: FloatArray) -> tuple[Kernel, FloatArray]:
+    """The kernel of A as a function of mapped points, without white noise, and its points mapped."""
+    assert A.kernel is not None
+    return A.kernel.core, A.kernel.coordinates(X)
 
 
 def _uncompressed(A: BlockBasis) -> bool:
@@ -193,7 +201,7 @@ def _untold(kernel: Kernel, X: FloatArray, first: FloatArray, count: int, rng: n
     factor = shifted_cholesky(known, shift)
     columns = kernel.block(first, X[candidates]).astype(np.float64, copy=False)
     told = linalg.solve_triangular(factor, columns, lower=True, overwrite_b=True, check_finite=False)
-    own = KernelMatrix(kernel, X[candidates]).diagonal(slice(0, len(candidates))).astype(np.float64)
+    own = kernel.diagonal(X[candidates]).astype(np.float64)
     left = np.maximum(own - np.einsum("ij,ij->j", told, told), 0)
     left[left <= 2 * shift] = 0  # what the shift leaves of the first points themselves
     count = min(count, int(np.count_nonzero(left)))
@@ -214,8 +222,8 @@ def mean_left_out(A: BlockBasis, X: FloatArray) -> float:
 
 def _left_out(A: BlockBasis, X: FloatArray) -> FloatArray:
     """Variance of each point that it does not hold, in the order of the clusters."""
-    assert A.kernel is not None
-    own = KernelMatrix(A.kernel, X).diagonal(slice(0, len(X)))[A.partition.order]
+    core, X = mapped(A, X)
+    own = core.diagonal(X)[A.partition.order]
     return np.asarray(np.abs(own - held_diagonal(A.basis, A.inner)))
 
 

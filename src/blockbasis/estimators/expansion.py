@@ -21,6 +21,7 @@ class Expansion:
     ----------
     kernel : Kernel
     centers : ndarray of shape (n_clusters, d)
+        In the coordinates of the kernel, as the points.
     points : tuple of ndarray of shape (m_i, d)
         S_i of each cluster.
     weights : tuple of ndarray of shape (m_i, n_outputs)
@@ -38,15 +39,16 @@ class Expansion:
 
     def __call__(self, X: FloatArray, n_jobs: int) -> FloatArray:
         """Values at new points, of shape (m, n_outputs), in memory that does not grow with m beyond the result."""
-        widest = max(len(points) for points in self.points)
-        pieces = [(X[tile],) for tile in tiles(len(X), max(widest, len(self.centers), self.n_outputs))]
+        widest, core = max(len(points) for points in self.points), self.kernel.core
+        pieces = [(core, X[tile]) for tile in tiles(len(X), max(widest, len(self.centers), self.n_outputs))]
         with single_threaded():
             return np.concatenate(map_threads(self._values, pieces, n_jobs, "predict"))
 
-    def _values(self, X: FloatArray) -> FloatArray:
+    def _values(self, core: Kernel, X: FloatArray) -> FloatArray:
         values = np.empty((len(X), self.n_outputs), dtype=self.weights[0].dtype)
+        X = self.kernel.coordinates(X)
         for i, rows in by_cluster(X, self.centers):
-            values[rows] = kernel_rows(self.kernel, X[rows], self.points[i]) @ self.weights[i]
+            values[rows] = kernel_rows(core, X[rows], self.points[i]) @ self.weights[i]
         return values
 
 

@@ -13,13 +13,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from blockbasis._typing import FloatArray
 from blockbasis._validation import check_flag, check_integer, check_positive, check_ridge
-from blockbasis.estimators.base import KernelEstimator, make_kernel, median_distance
+from blockbasis.estimators.base import KernelEstimator, bandwidth_of, has_bandwidth, make_kernel, median_distance
 from blockbasis.estimators.continuation import continued, surroundings
 from blockbasis.estimators.expansion import Expansion
 from blockbasis.estimators.likelihood import Evidence, climb, most_likely, with_own_variances
 from blockbasis.estimators.posterior import Posterior
 from blockbasis.exceptions import PerformanceWarning
-from blockbasis.kernels import RadialKernel
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.storage import storable
 from blockbasis.progress import reporting
@@ -40,10 +39,11 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
     Parameters
     ----------
     kernel : str, Kernel or callable, default="gaussian"
-        k, of unit variance where it has a name; see `KernelRidge`.
+        k, of unit variance where it has a name; see `KernelRidge`. Its white noise is noise beside ``alpha``.
     bandwidth : float, "auto", "median" or None, default="auto"
         "auto": the bandwidth of largest marginal likelihood between 1/16 and 16 times the median distance of the
-        points, found by some dozen factorizations. Others as in `KernelRidge`.
+        points, found by some dozen factorizations; a kernel object with one length for each column, and a sum or
+        product, keep theirs. Others as in `KernelRidge`.
     signal_variance : float or "auto", default="auto"
         Prior variance of the function. "auto" maximizes the marginal likelihood.
     alpha : float, array-like of shape (n_samples,) or "auto", default="auto"
@@ -66,9 +66,10 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
     ----------
     kernel_ : Kernel
         With the bandwidth chosen.
-    bandwidth_ : float or None
+    bandwidth_ : float, ndarray of shape (n_features,) or None
     signal_variance_ : float
     noise_variance_ : float or ndarray of shape (n_samples,)
+        All noise of the targets: ``alpha``, and that of the kernel times ``signal_variance_``.
     log_marginal_likelihood_value_ : float
         Of the targets (scaled, if asked for) under the parameters chosen; summed over several targets.
     alpha_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
@@ -152,10 +153,12 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         evidence = self._evidence(X, Y, signal, noise)
         dual = evidence.system.solve(Y)
 
-        self.kernel_ = evidence.system.A.kernel
-        self.bandwidth_ = self.kernel_.bandwidth if isinstance(self.kernel_, RadialKernel) else None
+        kernel = evidence.system.A.kernel
+        assert kernel is not None
+        self.kernel_ = kernel
+        self.bandwidth_ = bandwidth_of(self.kernel_)
         self.signal_variance_ = evidence.signal_variance
-        self.noise_variance_ = evidence.noise_variance
+        self.noise_variance_ = evidence.noise_variance + evidence.signal_variance * kernel.noise
         self.log_marginal_likelihood_value_ = evidence.value
         self.alpha_ = (dual / evidence.signal_variance).reshape(y.shape)
         self._posterior = Posterior.given(evidence.system, self._mean(evidence.system.A, X, dual))
@@ -231,11 +234,12 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         try:
             if not self._is_auto(self.bandwidth):
                 return of_bandwidth(self._bandwidth(X, streams[0]))
-            if not isinstance(make_kernel(self.kernel, None, caller=self._caller), RadialKernel):
+            made = make_kernel(self.kernel, None, caller=self._caller)
+            if not has_bandwidth(made):
                 return of_bandwidth(None)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", PerformanceWarning)  # of bandwidths that nobody asked for
-                places = np.log(median_distance(X, streams[0]) * _MULTIPLES)
+                places = np.log(median_distance(made.coordinates(X), streams[0]) * _MULTIPLES)
                 return climb(lambda x: of_bandwidth(math.exp(x)), places, _SETTLED)
         except np.linalg.LinAlgError as error:
             raise np.linalg.LinAlgError(

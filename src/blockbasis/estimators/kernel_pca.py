@@ -11,9 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from blockbasis._linalg import leading_eigenpairs
 from blockbasis._typing import FloatArray
 from blockbasis._validation import check_integer
-from blockbasis.estimators.base import KernelEstimator
+from blockbasis.estimators.base import KernelEstimator, bandwidth_of
 from blockbasis.estimators.continuation import extended
-from blockbasis.kernels import RadialKernel
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.storage import storable
 from blockbasis.solvers.eigen import Eigenpairs, with_signs
@@ -84,7 +83,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
     eigenvectors_ : ndarray of shape (n_samples, n_components)
         Of unit length; the entry of largest modulus is positive in each.
     kernel_ : Kernel
-    bandwidth_ : float or None
+    bandwidth_ : float, ndarray of shape (n_features,) or None
     n_features_in_ : int
 
     Examples
@@ -147,7 +146,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
             values, vectors = values[values > 0], vectors[:, values > 0]
 
         self.kernel_ = A.kernel
-        self.bandwidth_ = self.kernel_.bandwidth if isinstance(self.kernel_, RadialKernel) else None
+        self.bandwidth_ = bandwidth_of(self.kernel_)
         self.eigenvalues_, self.eigenvectors_ = values, vectors
         scales = np.sqrt(values)
         scaled = np.divide(vectors, scales, out=np.zeros_like(vectors), where=scales > 0)

@@ -17,7 +17,6 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from blockbasis._typing import FloatArray
-from blockbasis.matrix import KernelMatrix
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.solvers.direct import RidgeSystem
 
@@ -58,10 +57,10 @@ class Evidence:
 
 
 def with_own_variances(A: BlockBasis, X: FloatArray) -> BlockBasis:
-    """U C Uᵀ + D with the diagonal of the kernel matrix of ``X``, for a factorization without D."""
+    """U C Uᵀ + D with the diagonal of the kernel matrix of ``X``, white noise included, for one without D."""
     assert A.kernel is not None
-    own = KernelMatrix(A.kernel, X).diagonal(slice(0, X.shape[0])).astype(np.float64)
-    left = np.maximum(own - A.diagonal(), 0)
+    own = A.kernel.diagonal(X).astype(np.float64)
+    left = np.maximum(own - A.diagonal(), A.kernel.noise)
     return A if (left <= _ROUNDING * own).all() else replace(A, diagonal_part=left.astype(A.dtype))
 
 

@@ -15,7 +15,7 @@ from scipy import linalg
 from blockbasis._linalg import shifted_cholesky
 from blockbasis._parallel import map_threads, single_threaded
 from blockbasis._typing import FloatArray, IntArray
-from blockbasis.estimators.continuation import ROUNDING, Surroundings, among
+from blockbasis.estimators.continuation import ROUNDING, Surroundings, among, mapped
 from blockbasis.estimators.expansion import Expansion
 from blockbasis.kernels import Kernel
 from blockbasis.operators.block_basis import BlockBasis
@@ -62,8 +62,9 @@ def regressed_locally(
     """
     clusters = [A.partition.order[cluster] for cluster in A.partition.clusters]
     left_out = np.empty((len(alphas), *Y.shape))
+    core, X = mapped(A, X)
     with single_threaded():
-        tasks = [(A.kernel, X, Y, weights, place, own, alphas) for place, own in zip(around, clusters, strict=True)]
+        tasks = [(core, X, Y, weights, place, own, alphas) for place, own in zip(around, clusters, strict=True)]
         found = map_threads(_regress, tasks, n_jobs, "local regressions")
     for (_, residuals), own in zip(found, clusters, strict=True):
         left_out[:, own] = residuals

@@ -11,7 +11,7 @@ from blockbasis._parallel import map_threads, single_threaded
 from blockbasis._typing import FloatArray
 from blockbasis.estimators.expansion import Expansion, by_cluster, kernel_rows
 from blockbasis.kernels import Kernel
-from blockbasis.matrix import KernelMatrix, tiles
+from blockbasis.matrix import tiles
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.shortening import held_variance, largest_variances, shortened, variance_roots
 from blockbasis.solvers.components import rank_slices
@@ -27,6 +27,7 @@ class Posterior:
     mean : Expansion
         One function for each target.
     points : tuple of ndarray of shape (m_i, d)
+        In the coordinates of the kernel.
     coefficients : tuple of ndarray of shape (m_i, r_i)
         The extension of each cluster's basis, u(x) = K(x, points_i) coefficients_i.
     spreads : tuple of ndarray of shape (m_i, r_i)
@@ -61,8 +62,12 @@ class Posterior:
         return cls(mean, points, coefficients, _spreads(A) if A.n_clusters > 1 else (), largest, system.explained())
 
     @property
-    def _kernel(self) -> Kernel:
-        return self.mean.kernel
+    def _core(self) -> Kernel:
+        """The kernel as a function of mapped points, without white noise."""
+        return self.mean.kernel.core
+
+    def _mapped(self, X: FloatArray) -> FloatArray:
+        return self.mean.kernel.coordinates(X)
 
     def variance(self, X: FloatArray, n_jobs: int) -> FloatArray:
         """Variances of new points, tile by tile."""
@@ -73,14 +78,14 @@ class Posterior:
 
     def covariance(self, X: FloatArray) -> FloatArray:
         """Covariance of new points among each other."""
-        features = np.zeros((len(X), len(self.explained)))
+        X, features = self._mapped(X), np.zeros((len(X), len(self.explained)))
         for i, rows in by_cluster(X, self.mean.centers):
             features[rows, self._blocks()[i]] = self._coordinates(X[rows], i)
-        left = semidefinite_part(self._kernel(X).astype(np.float64) - symmetric(features @ self.explained @ features.T))
+        left = semidefinite_part(self._core(X).astype(np.float64) - symmetric(features @ self.explained @ features.T))
         return symmetric(left)
 
     def _variances(self, X: FloatArray) -> FloatArray:
-        variances = np.empty(len(X))
+        X, variances = self._mapped(X), np.empty(len(X))
         for i, rows in by_cluster(X, self.mean.centers):
             block, u = self._blocks()[i], self._coordinates(X[rows], i)
             # What u(x) does not hold of a point's own variance is independent of all data, as in FITC.
@@ -89,14 +94,14 @@ class Posterior:
 
     def _coordinates(self, X: FloatArray, i: int) -> FloatArray:
         """u(x) of new points in cluster ``i``, shortened to their own variance."""
-        block = kernel_rows(self._kernel, X, self.points[i])
+        block = kernel_rows(self._core, X, self.points[i])
         u = block @ self.coefficients[i]
         if not self.spreads:
             return np.asarray(u)
         return shortened(u, held_variance(block, self.spreads[i]), np.maximum(self._own(X), self.largest[i]))
 
     def _own(self, X: FloatArray) -> FloatArray:
-        return KernelMatrix(self._kernel, X).diagonal(slice(0, len(X))).astype(np.float64)
+        return self._core.diagonal(X).astype(np.float64)
 
     def _blocks(self) -> list[slice]:
         return rank_slices(np.array([coefficients.shape[1] for coefficients in self.coefficients]))

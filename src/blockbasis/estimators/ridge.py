@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from blockbasis._typing import FloatArray
 from blockbasis._validation import check_flag, check_positive
-from blockbasis.estimators.base import KernelEstimator, candidate_bandwidths
+from blockbasis.estimators.base import KernelEstimator, bandwidth_of, candidate_bandwidths
 from blockbasis.estimators.continuation import (
     POINTS_PER_RANK,
     Surroundings,
@@ -183,15 +183,17 @@ class KernelRidgeEstimator(KernelEstimator):
         choosing = len(alphas) * len(bandwidths) > 1
         partition = None
         for bandwidth, rng in zip(bandwidths, of_matrices.spawn(len(bandwidths)), strict=True):
-            A = self._factorize(X, self._kernel(bandwidth), rng, partition)
+            kernel = self._kernel(bandwidth)
+            A = self._factorize(X, kernel, rng, partition)
+            ridges = [alpha + kernel.noise for alpha in alphas]
             if A.n_clusters > 1 and (self.n_clusters is not None or self._takes_default_clusters):
                 partition = A.partition  # clusters do not depend on the bandwidth, unless their number does
-            mixing = self._mixing(A, X, alphas)
+            mixing = self._mixing(A, X, ridges)
             around = self._surroundings(A, X, any(mixing), of_places)
-            local = self._local(A, X, Y, list(compress(alphas, mixing)), weights, around)
+            local = self._local(A, X, Y, list(compress(ridges, mixing)), weights, around)
             path = RidgePath(A, Y, weights)
-            for alpha, mixed_in in zip(alphas, mixing, strict=True):
-                coefficients, left_out = path.solve(alpha, leave_one_out=choosing or mixed_in)
+            for alpha, ridge, mixed_in in zip(alphas, ridges, mixing, strict=True):
+                coefficients, left_out = path.solve(ridge, leave_one_out=choosing or mixed_in)
                 near, shares = None, np.zeros(Y.shape[1])
                 if mixed_in and left_out is not None:
                     near, missed = next(local)
@@ -271,7 +273,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelRidgeEstimator):
         with the least squared leave-one-out error, over all targets, is taken.
     kernel : {"gaussian", "laplacian", "matern", "cauchy", "inverse_multiquadric", "rational_quadratic"}, Kernel or \
 callable, default="gaussian"
-        A name, a kernel such as ``blockbasis.Matern(1.0, nu=2.5)``, or a function k(X, Y) -> array.
+        A name, a kernel such as ``blockbasis.Matern(1.0, nu=2.5)``, one of scikit-learn's, or a function
+        k(X, Y) -> array. The white noise of a kernel is added to ``alpha``.
     bandwidth : float, {"median", "auto"}, list of float or None, default=None
         None: that of the kernel object, or the square root of the number of columns for a kernel given by name, which
         is scikit-learn's default ``gamma``. "median": the median distance of two points. A list: candidates, chosen
@@ -301,8 +304,8 @@ callable, default="gaussian"
     local_share_ : ndarray of shape (n_targets,)
         Share of the local regressions in it.
     alpha_ : float or ndarray of shape (n_targets,)
-    bandwidth_ : float or None
-        None for a function, which has no bandwidth.
+    bandwidth_ : float, ndarray of shape (n_features,) or None
+        One for each column where the kernel object has these; None where it has no bandwidth, as a function.
     cv_results_ : dict
         For every pair of candidates ``param_bandwidth``, ``param_alpha``, ``mean_test_score`` (negative mean squared
         leave-one-out error) and ``rank_test_score``; only where there was something to choose.
@@ -392,7 +395,7 @@ callable, default="gaussian"
         best, records = _least_squares(self._fits(X[used], Y[used], weights), weights)
         self.expansion_ = self._learnt([(best, target) for target in range(Y.shape[1])], X[used])
         self.local_share_ = best.shares
-        self.bandwidth_ = best.bandwidth
+        self.bandwidth_ = bandwidth_of(best.A.kernel)
         self.alpha_ = (
             best.alpha.copy() if isinstance(self.alpha, np.ndarray) and self.alpha.ndim else float(best.alpha[0])
         )

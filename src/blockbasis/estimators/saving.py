@@ -14,9 +14,10 @@ from blockbasis._typing import FloatArray
 from blockbasis.estimators.expansion import Expansion
 from blockbasis.estimators.posterior import Posterior
 from blockbasis.kernels import CallableKernel, Kernel, as_kernel
+from blockbasis.kernels.convert import is_sklearn
+from blockbasis.kernels.description import describe_kernel, restored_kernel
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.storage import (
-    describe_kernel,
     describe_symmetric,
     restore_kernel,
     restore_symmetric,
@@ -47,7 +48,10 @@ def recovered(
         )
     if kernel is not None and not needed:
         raise ValueError(useless_kernel("an estimator with its kernel", kernel))
-    function = None if kernel is None else as_kernel(kernel, caller="load")
+    # A kernel of scikit-learn that was saved as a function stays one.
+    function = (
+        None if kernel is None else CallableKernel(kernel) if is_sklearn(kernel) else as_kernel(kernel, caller="load")
+    )
     return _decoded(meta["parameters"], arrays, function), _decoded(meta["fitted"], arrays, function)
 
 
@@ -78,7 +82,8 @@ def _encoded(value: Any, name: str, arrays: dict[str, FloatArray]) -> Any:
         if isinstance(value, CallableKernel):
             return {_TAG: "function", "wrapped": True}
     elif callable(value) and name == "parameters.kernel":
-        return {_TAG: "function", "wrapped": False}
+        known = describe_kernel(as_kernel(value, caller="save"))
+        return {_TAG: "function", "wrapped": False} if known is None else {_TAG: "sklearn", "kernel": known}
     raise TypeError(
         f"The 'A' parameter of save must be an estimator of numbers, arrays and kernels of the package. Got "
         f"{type(value).__name__} in its {name} instead."
@@ -109,6 +114,8 @@ def _decoded(saved: Any, arrays: dict[str, FloatArray], function: Kernel | None)
         return {_decoded(k, arrays, function): _decoded(v, arrays, function) for k, v in saved["pairs"]}
     if kind == "kernel":
         return restore_kernel(saved["kernel"], None)
+    if kind == "sklearn":
+        return restored_kernel(saved["kernel"]).to_sklearn()
     if kind == "function":
         assert isinstance(function, CallableKernel)
         return function if saved["wrapped"] else function.function

@@ -13,9 +13,7 @@ from blockbasis._linalg import leading_eigenpairs
 from blockbasis._parallel import single_threaded
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis._validation import check_choice, check_integer
-from blockbasis.estimators.base import KernelEstimator
-from blockbasis.kernels import RadialKernel
-from blockbasis.matrix import KernelMatrix
+from blockbasis.estimators.base import KernelEstimator, bandwidth_of
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.storage import storable
 from blockbasis.solvers.eigen import with_signs
@@ -27,7 +25,7 @@ _ASSIGNMENTS = ("kmeans", "cluster_qr")
 def degrees(A: BlockBasis, X: FloatArray) -> FloatArray:
     """Sums of the rows of an affinity matrix; an isolated point keeps its affinity to itself."""
     assert A.kernel is not None
-    own = KernelMatrix(A.kernel, X).diagonal(slice(0, X.shape[0])).astype(np.float64)
+    own = A.kernel.without_noise().diagonal(X).astype(np.float64)
     return np.maximum(A._apply(np.ones((A.shape[0], 1)))[:, 0], own)
 
 
@@ -93,7 +91,7 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
     affinity_matrix_ : BlockBasis
         Compressed, self-affinities included.
     kernel_ : Kernel
-    bandwidth_ : float or None
+    bandwidth_ : float, ndarray of shape (n_features,) or None
     n_features_in_ : int
 
     Notes
@@ -175,7 +173,7 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
                 self.labels_ = KMeans(n_clusters, n_init=self.n_init, random_state=seed).fit(found).labels_
         self.affinity_matrix_ = A
         self.kernel_ = A.kernel
-        self.bandwidth_ = self.kernel_.bandwidth if isinstance(self.kernel_, RadialKernel) else None
+        self.bandwidth_ = bandwidth_of(self.kernel_)
         return self
 
     def _counts(self, n: int) -> tuple[int, int]:

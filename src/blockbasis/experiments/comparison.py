@@ -13,7 +13,7 @@ from blockbasis._validation import check_choice, check_integer, check_points
 from blockbasis.experiments.base import Experiment, Result, Row, Settings, Verdict
 from blockbasis.experiments.curves import LABELS, METHODS, OURS, different_runs, draw_errors, error_row, mean_errors
 from blockbasis.experiments.running import run
-from blockbasis.kernels import RadialKernel, as_kernel
+from blockbasis.kernels import CallableKernel, as_kernel
 
 #: Floats per point.
 BUDGETS = (10, 20, 50, 100)
@@ -68,7 +68,7 @@ def compare(
     shared = {
         "points": len(X),
         "columns": X.shape[1],
-        "kernel": repr(kernel) if isinstance(kernel, RadialKernel) else type(kernel).__name__,
+        "kernel": type(kernel).__name__ if isinstance(kernel, CallableKernel) else repr(kernel),
     }
     # A part for each run, so that its random numbers do not depend on what else is compared.
     parts = [

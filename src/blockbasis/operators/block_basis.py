@@ -12,8 +12,8 @@ import numpy as np
 from blockbasis._linalg import diagonal_of
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis._validation import check_points
-from blockbasis.kernels import Kernel, RadialKernel
-from blockbasis.matrix import KernelMatrix, tiles
+from blockbasis.kernels import Kernel
+from blockbasis.matrix import tiles
 from blockbasis.operators.block_diagonal import BlockDiagonal
 from blockbasis.operators.cross import CrossBlockBasis
 from blockbasis.operators.entries import Entries
@@ -24,7 +24,7 @@ from blockbasis.operators.product import Product
 from blockbasis.operators.shortening import held_variance, largest_variances, shortened, variance_roots
 from blockbasis.partition import Partition
 
-#: No entry of an extension of a radial kernel, whose values are at most 1, exceeds this.
+#: No entry of an extension exceeds this multiple of k(x, x), for kernels that have the same for all x.
 _LARGEST_ENTRY = 1.4999
 
 
@@ -37,7 +37,8 @@ class BlockBasis(Product):
     Parameters
     ----------
     kernel : Kernel or None
-        What `extend` evaluates; None after loading a factorization of a user's own function.
+        What `extend` evaluates; None after loading a factorization of a user's own function. The centres of the
+        partition and the points of the extensions are in its coordinates.
     basis : BlockDiagonal
         U, one orthonormal block for each cluster.
     inner : InnerMatrix
@@ -142,7 +143,7 @@ class BlockBasis(Product):
         return math.sqrt(max(energy, 0.0))
 
     def extend(self, X_new: Any) -> CrossBlockBasis:
-        """Operator for K(X_new, X), without touching the points factored.
+        """Operator for K(X_new, X), without touching the points factored, and without white noise.
 
         Each new point takes the basis of the cluster i with the nearest centre: K(x, X) ~ u(x) C_i Uᵀ. Far from the
         points that u(x) was fitted to, u(x) can become too long. It is then shortened until u(x)ᵀ C_ii u(x), the
@@ -175,26 +176,27 @@ class BlockBasis(Product):
                 "This factorization was made with a kernel callable, which a file cannot hold. Give it again: "
                 "blockbasis.load(path, kernel=function)."
             )
-        n_features = self.partition.centers.shape[1]
+        n_features = self.kernel.n_features or self.partition.centers.shape[1]
         X = check_points(X_new, name="X_new", caller="extend", n_features=n_features, dtype=self.dtype)
+        X, core = self.kernel.coordinates(X), self.kernel.core
         rows = self.partition.regroup(X)
         ordered = X[rows.order]
         U = BlockDiagonal.empty(rows, self.ranks, self.dtype)
         for i in np.flatnonzero(rows.sizes).tolist():
             own, block = ordered[rows.cluster(i)], U.block(i)
             for tile in tiles(len(own), len(self.extensions[i].points)):
-                block[tile] = self._coordinates(own[tile], i)
+                block[tile] = self._coordinates(core, own[tile], i)
         return CrossBlockBasis(U.freeze(), self.inner, self.basis)
 
-    def _coordinates(self, X: FloatArray, i: int) -> FloatArray:
-        """u(x) of new points in cluster ``i``, none longer than its own variance allows."""
-        assert self.kernel is not None
+    def _coordinates(self, core: Kernel, X: FloatArray, i: int) -> FloatArray:
+        """u(x) of new points, mapped, in cluster ``i``, none longer than its own variance allows."""
         extension, (roots, largest) = self.extensions[i], self._variances
         # As the transpose of K(points, X): distances are centred on the first points, which no far new point may blur.
-        u = self.kernel.block(extension.points, X).T @ extension.coefficients
-        allowed = np.maximum(KernelMatrix(self.kernel, X).diagonal(slice(0, len(X))), largest[i])
-        if isinstance(self.kernel, RadialKernel):  # old points of a poor factorization may have far more than k(x, x)
-            allowed = np.minimum(allowed, _LARGEST_ENTRY**2 / max(float(largest.max()), _LARGEST_ENTRY))
+        u = core.block(extension.points, X).T @ extension.coefficients
+        allowed = np.maximum(core.diagonal(X), largest[i])
+        if core.at_zero is not None:  # old points of a poor factorization may have far more than k(x, x)
+            most = _LARGEST_ENTRY * core.at_zero
+            allowed = np.minimum(allowed, most**2 / max(float(largest.max()), most)) if most else allowed
         return shortened(u, held_variance(u, roots[i]), allowed)
 
     @cached_property

@@ -164,16 +164,12 @@ class ExactCrossKernel(Product):
         caller = "ExactCrossKernel"
         X = check_points(X, name="X", caller=caller, dtype=check_dtype(dtype, name="dtype", caller=caller))
         Y = check_points(Y, name="Y", caller=caller, n_features=X.shape[1], dtype=X.dtype)
-        matrix = KernelMatrix(as_kernel(kernel, caller=caller), Y, X)
-        self._take(matrix, check_n_jobs(n_jobs, caller=caller))
+        kernel = as_kernel(kernel, caller=caller)
+        self._take(kernel, KernelMatrix(kernel, Y, X), check_n_jobs(n_jobs, caller=caller))
 
-    def _take(self, matrix: KernelMatrix, n_jobs: int) -> None:
-        self._matrix, self._n_jobs = matrix, n_jobs
+    def _take(self, kernel: Kernel, matrix: KernelMatrix, n_jobs: int) -> None:
+        self.kernel, self._matrix, self._n_jobs = kernel, matrix, n_jobs
         super().__init__(matrix.dtype, matrix.shape)
-
-    @property
-    def kernel(self) -> Kernel:
-        return self._matrix.kernel
 
     def _apply(self, V: FloatArray) -> FloatArray:
         result = np.zeros((self.shape[0], V.shape[1]), dtype=self.dtype)
@@ -191,7 +187,7 @@ class ExactCrossKernel(Product):
 
     def _transpose(self) -> ExactCrossKernel:
         other = object.__new__(ExactCrossKernel)
-        other._take(self._matrix.T, self._n_jobs)
+        other._take(self.kernel, self._matrix.T, self._n_jobs)
         return other
 
     def __repr__(self) -> str:

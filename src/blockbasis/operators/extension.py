@@ -14,6 +14,7 @@ class Extension:
     Parameters
     ----------
     points : ndarray of shape (m, d)
+        In the coordinates of the kernel.
     coefficients : ndarray of shape (m, r)
     """
 

@@ -18,7 +18,9 @@ import numpy as np
 
 from blockbasis._files import replacing
 from blockbasis._typing import FloatArray
-from blockbasis.kernels import RADIAL_KERNELS, Kernel, RadialKernel, as_kernel, kernel_parameters
+from blockbasis.kernels import Kernel, as_kernel
+from blockbasis.kernels.description import describe_kernel as describe_kernel
+from blockbasis.kernels.description import restored_kernel
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.block_diagonal import BlockDiagonal
 from blockbasis.operators.cross import CrossBlockBasis
@@ -311,18 +313,11 @@ def _reshaped(values: FloatArray, shapes: Sequence[tuple[int, int]]) -> tuple[Fl
     return tuple(part.reshape(shape) for part, shape in zip(parts, shapes, strict=True))
 
 
-def describe_kernel(kernel: Any) -> dict[str, Any] | None:
-    """Class and numbers of one of the package's kernels; None for any other."""
-    if isinstance(kernel, RadialKernel) and RADIAL_KERNELS.get(type(kernel).__name__) is type(kernel):
-        return {"name": type(kernel).__name__, "parameters": kernel_parameters(kernel)}
-    return None
-
-
 def restore_kernel(saved: dict[str, Any] | None, given: Any) -> Kernel | None:
     """The kernel that was saved, or the one given where none was."""
     if saved is None:
         return None if given is None else as_kernel(given, caller="load")
-    kernel = RADIAL_KERNELS[saved["name"]](**saved["parameters"])
+    kernel = restored_kernel(saved)
     if given is not None:
         raise ValueError(useless_kernel(f"a factorization with its kernel, {kernel}", given))
     return kernel

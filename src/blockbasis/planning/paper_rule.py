@@ -111,6 +111,7 @@ def select(
     caller = "select"
     X = check_points(X, name="X", caller=caller)
     kernel = as_kernel(kernel, caller=caller)
+    X, kernel = kernel.coordinates(X), kernel.core
     tol = check_fraction(tol, name="tol", caller=caller)
     if n_clusters is not None:
         n_clusters = check_integer(n_clusters, name="n_clusters", caller=caller, low=1, high=X.shape[0])

@@ -13,14 +13,7 @@ from sklearn.gaussian_process import kernels as gp
 from sklearn.metrics.pairwise import rbf_kernel
 
 import blockbasis as bb
-from blockbasis.kernels import (
-    RADIAL_KERNELS,
-    CallableKernel,
-    RadialKernel,
-    as_kernel,
-    kernel_parameters,
-    squared_distances,
-)
+from blockbasis.kernels import RADIAL_KERNELS, RadialKernel, kernel_parameters, squared_distances
 
 CLASSES = [bb.Gaussian, bb.Laplacian, bb.Matern, bb.Cauchy, bb.InverseMultiquadric, bb.RationalQuadratic]
 
@@ -228,7 +221,7 @@ def test_every_kind_of_number_is_a_bandwidth(radial, X, bandwidth):
 
 
 @pytest.mark.parametrize("cls", CLASSES)
-@pytest.mark.parametrize("bad", [0, 0.0, -1.0, np.nan, np.inf, -np.inf, "1.0", True, None, 1j, [1.0]])
+@pytest.mark.parametrize("bad", [0, 0.0, -1.0, np.nan, np.inf, -np.inf, "1.0", True, None, 1j])
 def test_bad_bandwidth(cls, bad):
     with pytest.raises((TypeError, ValueError)) as caught:
         cls(bad)
@@ -271,87 +264,3 @@ def test_bad_conversion(make, name, bad):
 def test_points_of_another_dimension(X):
     with pytest.raises(ValueError, match=r"'Y' parameter of Gaussian must be of 3 columns.*\(5, 2\)"):
         bb.Gaussian(1.0)(X, np.zeros((5, 2)))
-
-
-# --- a user's own function -------------------------------------------------------------------------------------------
-
-
-def test_kernels_and_functions_pass_as_kernels():
-    kernel = bb.Cauchy(1.0)
-    assert as_kernel(kernel, caller="f") is kernel
-
-    def own(X, Y):
-        return X @ Y.T
-
-    assert as_kernel(own, caller="f") == CallableKernel(own)
-    assert isinstance(as_kernel(gp.RBF(1.0), caller="f"), CallableKernel)
-
-
-@pytest.mark.parametrize("bad", [bb.Gaussian, "gaussian", None, 1.0, np.eye(2)])
-def test_what_is_not_a_kernel(bad):
-    with pytest.raises(TypeError) as caught:
-        as_kernel(bad, caller="factorize")
-    message = str(caught.value)
-    assert "'kernel' parameter of factorize must be a kernel such as blockbasis.Gaussian(1.0)" in message
-    assert f"Got {bad!r} instead" in message
-
-
-def test_callable_is_evaluated_as_it_is(X, Y):
-    values = CallableKernel(lambda A, B: (A @ B.T).astype(np.float32))(X, Y)
-    assert values.dtype == np.float64
-    np.testing.assert_allclose(values, X @ Y.T, rtol=1e-5, atol=1e-5)
-
-
-def test_callable_with_itself_keeps_its_own_diagonal(X):
-    K = CallableKernel(lambda A, B: A @ B.T)(X)
-    np.testing.assert_array_equal(K, K.T)
-    np.testing.assert_allclose(K, X @ X.T, rtol=1e-12, atol=1e-12)
-
-
-def test_callable_of_integers_and_lists(X, Y):
-    values = CallableKernel(lambda A, B: [[1] * len(B)] * len(A))(X, Y)
-    np.testing.assert_array_equal(values, np.ones((40, 30)))
-
-
-def test_a_cached_answer_is_not_written_to(X):
-    cached = np.full((40, 40), 0.5)
-    block = CallableKernel(lambda A, B: cached).block(X, X)
-    block[:] = 7
-    np.testing.assert_array_equal(cached, 0.5)
-
-
-@pytest.mark.parametrize(
-    ("function", "error", "parts"),
-    [
-        (lambda A, B: np.ones((len(B), len(A))), ValueError, ["shape (40, 30)", "shape (30, 40)"]),
-        (lambda A, B: np.ones(len(A)), ValueError, ["shape (40, 30)", "shape (40,)"]),
-        (lambda A, B: 1.0, ValueError, ["shape (40, 30)", "shape ()"]),
-        (lambda A, B: np.full((len(A), len(B)), np.nan), ValueError, ["finite values", "NaN or infinity"]),
-        (lambda A, B: np.full((len(A), len(B)), np.inf), ValueError, ["finite values", "NaN or infinity"]),
-        (lambda A, B: np.ones((len(A), len(B)), dtype=complex), TypeError, ["real numbers", "dtype complex128"]),
-        (lambda A, B: np.full((len(A), len(B)), "x"), TypeError, ["real numbers", "dtype <U1"]),
-        (lambda A, B: np.full((len(A), len(B)), None), TypeError, ["real numbers", "dtype object"]),
-    ],
-    ids=["transposed", "one-dimensional", "scalar", "nan", "inf", "complex", "text", "object"],
-)
-def test_bad_callable(X, Y, function, error, parts):
-    with pytest.raises(error) as caught:
-        CallableKernel(function).block(X, Y)
-    for part in ["The kernel callable must return", *parts]:
-        assert part in str(caught.value)
-
-
-def test_asymmetric_callable_is_found_with_its_values(X):
-    with pytest.raises(ValueError) as caught:
-        CallableKernel.check_symmetric(X[:, :1] - X[:, 0])
-    assert "must be symmetric, k(x, y) = k(y, x)" in str(caught.value)
-    assert "factorize_cross" in str(caught.value)
-    worst = np.ptp(X[:, 0])  # of the pair at the two ends
-    assert f"{worst:.10f}"[:-2] in str(caught.value)
-
-
-def test_rounding_is_not_asymmetry(X):
-    noise = np.random.default_rng(0)
-    CallableKernel.check_symmetric(X @ X.T + 1e-12 * noise.random((len(X), len(X))))
-    with pytest.raises(ValueError, match="must be symmetric"):
-        CallableKernel.check_symmetric(X @ X.T + 1e-3 * noise.random((len(X), len(X))))
