@@ -19,7 +19,9 @@ from blockbasis.kernels.base import RadialKernel
 
 def _decayed(exponents: FloatArray) -> FloatArray:
     """exp(-x), in place; zero where its square would be a denormal number, with which arithmetic is slow."""
-    vanished = exponents > -0.5 * math.log(np.finfo(exponents.dtype).tiny)
+    most = -0.5 * math.log(np.finfo(exponents.dtype).tiny)
+    vanished = exponents > most
+    np.minimum(exponents, most, out=exponents)  # exp is slow where it underflows, too
     np.negative(exponents, out=exponents)
     values = np.exp(exponents, out=exponents)
     values[vanished] = 0
