@@ -44,6 +44,8 @@ _LEVERAGE_SHARE = 0.8
 _DISTANCE_SHARE = 0.5
 #: Singular values below this share of the largest are left out of a least-squares fit.
 _AMPLIFIED = 1e-8
+#: Least number of landmarks from all points of a cluster that is kept whole.
+_LEAST_OTHERS = 8
 #: Added to the Gram matrix of the landmarks' columns, as a share of its trace: smaller directions are rounding.
 _RIDGE = 1e-13
 #: Where less than this share of the energy is missed, the difference of two norms has too few digits.
@@ -513,14 +515,14 @@ def fitted_coefficients(columns: FloatArray, vectors: FloatArray, *, precise: bo
 def whole_basis(matrix: KernelMatrix, partition: Partition, i: int, rng: np.random.Generator) -> ClusterBasis:
     """The identity: a cluster of no more points than its rank is kept as it is.
 
-    Landmarks are the cluster's own points and as many that it sees: its own few points alone say little of the space
-    around them.
+    Landmarks are the cluster's own points and at least as many that it sees: its own few points alone say little of the
+    space around them.
     """
     cluster = partition.cluster(i)
     size = cluster.stop - cluster.start
     rows = np.arange(cluster.start, cluster.stop)
     identity = np.eye(size)
-    others = energy_sampling(matrix, cluster, partition, size, rng).columns if size < matrix.shape[0] else rows
+    others = energy_sampling(matrix, cluster, partition, max(size, _LEAST_OTHERS), rng).columns
     landmarks = np.union1d(rows, others)
     columns = matrix.block(rows, landmarks).astype(np.float64, copy=False)
     coefficients = fitted_coefficients(columns, identity)

@@ -61,9 +61,9 @@ def search_clusters(job: Job, clusters: Partitioner, rng: np.random.Generator) -
     start = min(max(1, round(math.sqrt(n) / _START)), most)
     first = look(start, limit=_FIRST_LIMIT * float(n))
     best = start
-    if not first.complete or first.mean_rank > _HIGH_RANK:
+    if job.goal.memory is not None or not first.complete or first.mean_rank > _HIGH_RANK:
         many = min(max(start, min(n // _SMALL, round(2 * math.sqrt(n)))), most)
-        look(many, limit=_cost(job, first))
+        look(many, limit=math.inf if job.goal.memory is not None else _cost(job, first))
         best = min((start, many), key=lambda k: _cost(job, seen[k]))
     while (better := _better_neighbour(job, look, seen[best], most)) != best:
         best = better
