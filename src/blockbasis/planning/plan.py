@@ -18,7 +18,7 @@ from blockbasis.planning.search import expected_ranks, least_stored, search_clus
 from blockbasis.planning.survey import WHOLE_SHARE, Survey
 
 #: Factor and increment of the ranks that are built over the expected ones, so that the check can choose.
-_RESERVE = 1.25
+_RESERVE = 1.18
 _RESERVE_MORE = 4
 #: Where compression does not pay, the tolerance that is named needs this share of the floats of the dense matrix.
 _WORTHWHILE = 0.75

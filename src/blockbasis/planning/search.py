@@ -15,7 +15,7 @@ from blockbasis.planning.survey import WHOLE_SHARE, Survey, survey
 _START = 8.0
 #: Rank of the first survey, and mean rank above which many small clusters are surveyed too.
 _FIRST_RANK = 20
-_HIGH_RANK = 64
+_HIGH_RANK = 80
 #: Floats a point above which the first survey ends.
 _FIRST_LIMIT = 150
 #: Least mean number of points of a cluster, and largest number of clusters in units of sqrt(n).
