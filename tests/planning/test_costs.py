@@ -52,8 +52,10 @@ def test_floats_of_a_block_sparse_c():
 def test_work_grows_with_points_ranks_and_blocks():
     sizes, ranks = np.full(20, 5000), np.full(20, 30)
     base = building_work(sizes, ranks, 1.0, FAST)
-    assert base.entries_per_point == 150  # five landmarks for each function
-    assert base.entries >= base.entries_per_point * 100_000
+    assert base.pass_entries == 150 * 100_000  # five landmarks for each function
+    assert base.entries >= base.pass_entries
+    assert base.of_pass > base.pass_entries
+    assert base.before_pass > base.entries - base.pass_entries
     for more in (
         building_work(2 * sizes, ranks, 1.0, FAST),
         building_work(sizes, 2 * ranks, 1.0, FAST),
@@ -70,7 +72,7 @@ def test_few_points_take_no_more_entries_than_there_are():
 
 def test_seconds_are_work_over_speed():
     rates = Rates(entry=1e-8, operation=1e-10)
-    work = Work(0.0, 10**8, 4e9)
+    work = Work(0, 10**8, 0.0, 4e9)
     assert rates.seconds(work, 1) == pytest.approx(1.0 + 1.0)
     assert 0.5 < rates.seconds(work, 4) / rates.seconds(work, 1) * 2 < 1.0
     measured = measure_rates(KernelMatrix(bb.Gaussian(1.0), np.random.default_rng(0).normal(size=(500, 4))))

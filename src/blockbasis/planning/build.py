@@ -37,6 +37,8 @@ _DEVIATIONS = 2.5
 _RAISE = 1.4
 _RAISE_MORE = 4
 _RAISES = 8
+#: Share of the allowed squared error that raised ranks aim at.
+_RAISED_SHARE = 0.6
 #: Where making C semi-definite adds error, ranks are chosen for a smaller error, with this additional factor.
 _LESS_ERROR = 0.95
 #: Ranks of capped clusters are raised, once, where these clusters take this share of the memory.
@@ -173,7 +175,7 @@ def _meeting_tolerance(
     for _ in range(_RAISES):
         values = check.evaluate(matrix, draft, n_jobs)
         measured, share = _share_of_allowed(plan, check, draft, values)
-        raised = _raised(measured, plan, draft.ranks)
+        raised = _raised(measured, plan, draft, share)
         if share <= goal_share:
             ranks = _smallest_ranks(plan, check, draft, values, share, goal_share)
             raised = _rebalanced(plan, draft, ranks)
@@ -249,14 +251,28 @@ def _share_of_allowed(
     return measured, upper / allowed if allowed > 0 else (0.0 if upper == 0 else np.inf)
 
 
-def _raised(measured: Measured, plan: Plan, ranks: IntArray) -> IntArray:
-    """Higher ranks for clusters with more than half of their share of the allowed error, or for all if none has."""
-    sizes = plan.partition.sizes
+def _raised(measured: Measured, plan: Plan, draft: Draft, share: float) -> IntArray:
+    """Higher ranks for clusters with more than half of their share of the allowed error, or for all if none has.
+
+    The residuals of a cluster decay nearly exponentially with the rank, at the rate of the second half of its ranks.
+    """
+    ranks, sizes = draft.ranks, plan.partition.sizes
     fair = plan.goal.allowed(measured.norm) * sizes / plan.partition.n_points
     growing = ranks < sizes
     over = growing & (measured.per_cluster > fair / 2)
     over = over if over.any() else growing
-    return np.where(over, _higher(ranks, sizes), ranks).astype(np.intp)
+    rates = np.array([_decay(basis.residuals) for basis in draft.bases])
+    more = np.ceil(np.log(max(share / _RAISED_SHARE, 1.0)) / rates) + _RAISE_MORE
+    higher = np.minimum(ranks + np.minimum(more, ranks).astype(np.intp), _higher(ranks, sizes))
+    return np.where(over, np.maximum(higher, np.minimum(ranks + 1, sizes)), ranks).astype(np.intp)
+
+
+def _decay(residuals: FloatArray) -> float:
+    """Rate at which the logarithm of the residuals falls with the rank."""
+    rank = len(residuals) - 1
+    tiny = float(np.finfo(np.float64).tiny)
+    fall = np.log(max(float(residuals[rank // 2]), tiny) / max(float(residuals[rank]), tiny))
+    return max(float(fall), 1e-2) / max(rank - rank // 2, 1)
 
 
 def _smallest_ranks(

@@ -21,6 +21,8 @@ _TRIALS = 3
 _EFFICIENCY = 0.4
 #: Operations for each entry of a sampled block and each direction: four products, two of them orthonormalised.
 _PASSES = 14.0
+#: Operations that take about as long as one kernel entry. Not measured: choices must not depend on the machine.
+_OPERATIONS_PER_ENTRY = 100.0
 #: No warning is given below so many floats.
 _TRIFLE = 10**5
 
@@ -62,17 +64,28 @@ class Work:
 
     Parameters
     ----------
-    entries_per_point : float
-        Kernel entries that the pass over the points evaluates for each point.
+    pass_entries : int
+        Kernel entries that the pass over the points evaluates.
     entries : int
         Total number of kernel entries.
-    operations : float
-        Multiplications and additions.
+    pass_operations, operations : float
+        Multiplications and additions of the pass and in total.
     """
 
-    entries_per_point: float
+    pass_entries: int
     entries: int
+    pass_operations: float
     operations: float
+
+    @property
+    def of_pass(self) -> float:
+        """Work of the pass over the points, in kernel entries."""
+        return self.pass_entries + self.pass_operations / _OPERATIONS_PER_ENTRY
+
+    @property
+    def before_pass(self) -> float:
+        """Work before the pass over the points, in kernel entries."""
+        return self.entries + self.operations / _OPERATIONS_PER_ENTRY - self.of_pass
 
 
 def building_work(sizes: IntArray, built: IntArray, density: float, samples: SampleSizes) -> Work:
@@ -87,14 +100,15 @@ def building_work(sizes: IntArray, built: IntArray, density: float, samples: Sam
     pairs = 0.5 * density * total_rows**2 + float((determining**2).sum())
     passed = float(sizes @ landmarks)
     checked = n_checked(n)
-    operations = _PASSES * float((rows * columns) @ (built + 8))
-    operations += 2 * float((rows + landmarks / 3) @ landmarks**2) + 2 * float((sizes * landmarks) @ built)
-    operations += 2 * density * total_rows * float(built @ determining) + 6 * float(sizes @ built**2)
+    of_pass = 2 * float((sizes * landmarks) @ built) + 6 * float(sizes @ built**2)
+    operations = of_pass + _PASSES * float((rows * columns) @ (built + 8))
+    operations += 2 * float((rows + landmarks / 3) @ landmarks**2)
+    operations += 2 * density * total_rows * float(built @ determining)
     operations += 12.0 * checked**2 * (float(built.mean()) + 10)
     entries = float(rows @ columns) + pairs + passed + checked**2
     if n <= checked:  # all entries are evaluated once and cached
         entries = min(entries, dense_floats(n))
-    return Work(passed / n, int(entries), operations)
+    return Work(int(passed), int(entries), of_pass, operations)
 
 
 def working_bytes(sizes: IntArray, built: IntArray, density: float, samples: SampleSizes, threads: int) -> int:

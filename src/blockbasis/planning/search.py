@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from blockbasis.construction.method import FAST
 from blockbasis.partition import Partitioner
+from blockbasis.planning.costs import building_work
 from blockbasis.planning.goal import Job
 from blockbasis.planning.survey import WHOLE_SHARE, Survey, survey
 
@@ -29,6 +31,10 @@ _LITTLE_INNER = 0.12
 _MUCH_INNER = 0.3
 #: Another number of clusters is taken where its cost is below this share of the present cost: the minimum is flat.
 _IMPROVEMENT = 0.95
+#: Work that is short, in kernel entries: one or two seconds. Every doubling of excessive work counts as this share of
+#: the floats.
+_SHORT_WORK = 3e8
+_EXCESS_COST = 0.2
 #: Ranks are roughly proportional to this power of the cluster size, and a survey takes a margin over that.
 _RANK_POWER = 0.6
 _MARGIN = 1.15
@@ -63,7 +69,7 @@ def search_clusters(job: Job, clusters: Partitioner, rng: np.random.Generator) -
     best = start
     if job.goal.memory is not None or not first.complete or first.mean_rank > _HIGH_RANK:
         many = min(max(start, min(n // _SMALL, round(2 * math.sqrt(n)))), most)
-        look(many, limit=math.inf if job.goal.memory is not None else _cost(job, first))
+        look(many, limit=first.stored if first.complete and job.goal.memory is None else math.inf)
         best = min((start, many), key=lambda k: _cost(job, seen[k]))
     while (better := _better_neighbour(job, look, seen[best], most)) != best:
         best = better
@@ -88,10 +94,20 @@ def _better_neighbour(job: Job, look: Callable[..., Survey], here: Survey, most:
 
 
 def _cost(job: Job, found: Survey) -> float:
-    """Cost by which surveys are compared: floats for a tolerance, error for a budget."""
-    if job.goal.memory is not None:
-        return found.error
-    return found.stored if found.complete else math.inf
+    """Cost by which surveys are compared: floats for a tolerance, error for a budget, raised where work is excessive.
+
+    The work before the pass over the points grows with the number of clusters and is free of n. Where it exceeds the
+    work of the pass, and is not short, each doubling counts as more floats.
+    """
+    if not found.complete:
+        return math.inf
+    scale = job.n_points / found.partition.n_points
+    sizes = np.maximum(scale * found.partition.sizes, 1).astype(np.intp)
+    ranks = np.minimum(np.maximum(found.ranks_of(sizes), 1).astype(np.intp), sizes)
+    density = min(1.0, found.inner / max(0.5 * float(ranks.sum()) ** 2, 1.0))
+    work = building_work(sizes, ranks, density, FAST)
+    excess = work.before_pass / max(work.of_pass, _SHORT_WORK)
+    return (found.stored if job.goal.memory is None else found.error) * (1 + _EXCESS_COST * math.log2(max(excess, 1.0)))
 
 
 def _most_clusters(job: Job) -> int:
