@@ -63,7 +63,8 @@ def _semidefinite_panels(part: InnerMatrix, rounding: float, smallest: float) ->
     negligible = rounding * float(np.abs(np.diagonal(C)).max(initial=0.0))
     if _cholesky(C, negligible) is not None:
         return part.panels
-    smallest = max(smallest, negligible, float(np.finfo(np.float64).tiny))
+    # The nearest semi-definite matrix is cheap for a small component: then no shift is added that is not needed.
+    smallest = max(smallest if len(C) > _DECOMPOSED else 0.0, negligible, float(np.finfo(np.float64).tiny))
     shift, factor = _definite_shift(C, (smallest,))
     zeros = None if part.density == 1 else part.with_entries(np.ones_like(C)).todense() == 0
     for _ in range(_REMOVALS):
