@@ -18,6 +18,8 @@ _START = 8.0
 #: Rank of the first survey, and mean rank above which many small clusters are surveyed too.
 _FIRST_RANK = 20
 _HIGH_RANK = 80
+#: Mean rank above which fewer clusters are not surveyed: the time of a basis grows with the cube of its rank.
+_HIGHEST_RANK = 250
 #: Floats a point above which the first survey ends.
 _FIRST_LIMIT = 150
 #: Least mean number of points of a cluster, and largest number of clusters in units of sqrt(n).
@@ -71,10 +73,21 @@ def search_clusters(job: Job, clusters: Partitioner, rng: np.random.Generator) -
         many = min(max(start, min(n // _SMALL, round(2 * math.sqrt(n)))), most)
         look(many, limit=first.stored if first.complete and job.goal.memory is None else math.inf)
         best = min((start, many), key=lambda k: _cost(job, seen[k]))
-    while (better := _better_neighbour(job, look, seen[best], most)) != best:
-        best = better
+    best = _walk(job, look, seen[best], most)
+    few = min(2 * start, most)
+    if not seen[start].complete and few < best:  # the first survey was cut short: few clusters may be better after all
+        other = look(few, limit=seen[best].stored)
+        if _cost(job, other) < _cost(job, seen[best]):
+            best = _walk(job, look, other, most)
     look(best)  # to its end, where every survey was cut short
     return [seen[best], *(each for k, each in seen.items() if k != best)]
+
+
+def _walk(job: Job, look: Callable[..., Survey], here: Survey, most: int) -> int:
+    """A number of clusters that costs less than twice and half of it."""
+    while (better := _better_neighbour(job, look, here, most)) != here.n_asked:
+        here = look(better)
+    return here.n_asked
 
 
 def _better_neighbour(job: Job, look: Callable[..., Survey], here: Survey, most: int) -> int:
@@ -86,7 +99,7 @@ def _better_neighbour(job: Job, look: Callable[..., Survey], here: Survey, most:
     both = small or job.goal.memory is not None
     if both or here.inner < _LITTLE_INNER * outer:
         tried.append(min(2 * k, most))
-    if both or here.inner > _MUCH_INNER * outer:
+    if (both or here.inner > _MUCH_INNER * outer) and here.mean_rank < _HIGHEST_RANK:
         tried.append(max(k // 2, 1))
     costs = {other: _cost(job, look(other, limit=1.1 * here.stored)) for other in tried if other != k}
     best = min(costs, key=lambda other: costs[other], default=k)

@@ -6,6 +6,7 @@ to have the ranks of the surveyed clusters nearest in size. When the points are 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -42,6 +43,8 @@ _DIAGONAL_ROUNDS = 1
 _HELD_OUT_ROWS = 3
 #: A cluster is kept whole where its rank exceeds this share of its points.
 WHOLE_SHARE = 0.75
+#: Clusters kept whole are considered where the subset has nearly all points: at least one of so many.
+_NEARLY_ALL = 1.6
 #: Share of the allowed squared error at which a survey reads the ranks: the rest is for the error of the inner matrix,
 #: and for the standard errors by which the check must show the tolerance met.
 _SURVEYED_SHARE = 0.75
@@ -141,7 +144,7 @@ def survey(
     scale = 1.0 if chosen is None else n / count
     picked, weights = _pick_clusters(partition, rng, known=isinstance(matrix, CachedKernelMatrix))
     sizes = partition.sizes[picked]
-    most = np.ceil(WHOLE_SHARE * sizes).astype(np.intp)
+    most = np.array([_most_directions(int(size)) for size in sizes])
     highest = np.minimum(rank, most)
     streams = rng.spawn(len(picked))
     found: list[ClusterSurvey] = [None] * len(picked)  # type: ignore[list-item]
@@ -155,6 +158,11 @@ def survey(
         if not len(todo) or (not result.complete and result.stored > limit):
             return result
         highest[todo] = np.minimum(2 * highest[todo], most[todo])
+
+
+def _most_directions(size: int) -> int:
+    """Largest rank that is surveyed: a cluster of a higher rank is kept whole."""
+    return math.ceil(WHOLE_SHARE * size)
 
 
 def _pick_clusters(
@@ -208,6 +216,8 @@ def _survey_cluster(
     residuals = np.minimum.accumulate(np.maximum(residuals, 0)) * scale**2
     if len(residuals) <= rank:  # there are no more directions above rounding
         residuals = np.concatenate((residuals, np.full(rank + 1 - len(residuals), residuals[-1])))
+    if scale <= _NEARLY_ALL and rank >= _most_directions(size):  # a cluster that is kept whole has no error
+        residuals = np.concatenate((residuals, np.linspace(residuals[-1], 0, round(size * scale) - rank + 1)[1:]))
     return ClusterSurvey(size * scale, residuals, bool(part.any()), energies)
 
 
