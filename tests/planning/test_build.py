@@ -105,3 +105,9 @@ def test_the_approximation_is_semidefinite():
         A = bb.factorize(X, bb.Gaussian(h), tol=0.05, rng=0)
         values = np.linalg.eigvalsh(A.todense())
         assert values[0] >= -1e-10 * values[-1]
+
+
+def test_a_tolerance_below_the_rounding_of_float32_entries_is_not_promised():
+    X = np.random.default_rng(0).normal(size=(300, 2)).astype(np.float32)
+    with pytest.warns(bb.AccuracyWarning, match="tolerance of 1e-09 was not reached"):
+        bb.factorize(X, bb.Gaussian(1.0), tol=1e-9, rng=0)

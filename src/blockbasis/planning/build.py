@@ -83,6 +83,8 @@ def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: in
     if diagonal and goal.tol is not None:
         diagonal = _diagonal_pays(plan, check, draft, values)
     measured = check.measure(draft, values, draft.ranks, diagonal=diagonal)
+    if goal.tol is not None and goal.tol < np.finfo(matrix.dtype).eps:  # the check cannot see the rounding of entries
+        _warn_of(float(np.finfo(matrix.dtype).eps), plan)
     evaluated = Entries(for_bases, for_inner, matrix.entries - for_bases - for_inner)
     A = assemble(matrix, partition, draft, evaluated, n_jobs, diagonal, measured.relative())
     return _with_exact_inner(matrix, A) if method.inner == "exact" else A
@@ -197,7 +199,7 @@ def _meeting_tolerance(
     values = check.evaluate(matrix, draft, n_jobs)
     measured, share = _share_of_allowed(plan, check, draft, values)
     if share > 1:
-        _warn_of(measured, plan)
+        _warn_of(measured.relative().value, plan)
     return draft, values
 
 
@@ -314,10 +316,10 @@ def _diagonal_pays(plan: Plan, check: HeldOutCheck, draft: Draft, values: list[F
     return too_much or without.error > (1 + _DIAGONAL_PAYS) * carried.error
 
 
-def _warn_of(measured: Measured, plan: Plan) -> None:
+def _warn_of(error: float, plan: Plan) -> None:
     warnings.warn(
-        f"The tolerance of {plan.goal.tol:g} was not reached: the relative error is about "
-        f"{measured.relative().value:.2g}. Take a larger tolerance, a smaller cutoff, or dtype=numpy.float64.",
+        f"The tolerance of {plan.goal.tol:g} was not reached: the relative error is about {error:.2g}. "
+        "Take a larger tolerance, a smaller cutoff, or dtype=numpy.float64.",
         AccuracyWarning,
         stacklevel=5,
     )
