@@ -27,6 +27,8 @@ from blockbasis.partition import Partition, nearest_points, two_nearest
 POINTS_PER_RANK = 1
 #: Among how many each of them is drawn.
 _CANDIDATES_PER_POINT = 20
+#: A cluster is fitted at the points of others that it has this share in.
+_SHARED = 0.1
 #: Rows of a fit for each of its points, at most: more tell nothing new.
 _ROWS_PER_POINT = 40
 #: What is added to a Gram matrix, as a share of its trace: kernel columns that differ by less are told apart by
@@ -46,7 +48,7 @@ class Surroundings:
     Parameters
     ----------
     rows : ndarray of shape (n_rows,)
-        The cluster's points and those beyond its border, among them all points that it has a share in.
+        The cluster's points and those beyond its border.
     points : ndarray of shape (m, d)
         In the coordinates of the kernel.
         First those which the cluster's basis was made from, then others, in the order in which they were drawn.
@@ -232,7 +234,7 @@ def _left_out(A: BlockBasis, X: FloatArray) -> FloatArray:
 
 
 def _with_neighbours(partition: Partition, X: FloatArray) -> list[IntArray]:
-    """Points of each cluster, those of others which have it as the nearest but their own, and those it has a share in.
+    """Points of each cluster, those of others which have it as the nearest but their own, and those it shares.
 
     A cluster of few points far from all others is the nearest to new points of which it knows nothing. So where these
     are less than two clusters have on average, there are as many of those nearest to its centre.
@@ -243,8 +245,8 @@ def _with_neighbours(partition: Partition, X: FloatArray) -> list[IntArray]:
     order = np.argsort(other, kind="stable")
     neighbours = np.split(order, np.cumsum(np.bincount(other, minlength=k))[:-1])
     rows = [np.union1d(partition.order[partition.cluster(i)], near) for i, near in enumerate(neighbours)]
-    for i, shared, _ in Blend.of(partition, X).shares(X, partition.centers):
-        rows[i] = np.union1d(rows[i], shared)
+    for i, shared, shares in Blend.of(partition, X).shares(X, partition.centers):
+        rows[i] = np.union1d(rows[i], shared[shares >= _SHARED])
     enough = min(2 * partition.n_points // k, partition.n_points)
     few = [i for i in range(k) if len(rows[i]) < enough]
     if few:

@@ -88,7 +88,7 @@ def _regress(
     own: IntArray,
     alphas: Sequence[FloatArray],
 ) -> tuple[list[FloatArray], FloatArray]:
-    """Weights of the columns for each set of ridges, and leave-one-out residuals of the points a cluster shares, ``own``.
+    """Weights of the columns for each set of ridges, and leave-one-out residuals of a cluster's ``own`` share.
 
     A point's residual without itself is its residual over 1 less its leverage, what its prediction rests on itself;
     of a point that the fit has not seen that is nothing.
