@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
-from blockbasis._linalg import eigenpairs, leading_eigenpairs, nystrom_factor, symmetric
+from blockbasis._linalg import eigenpairs, energy_of, leading_eigenpairs, nystrom_factor, symmetric
 from blockbasis._parallel import map_threads, single_threaded
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.estimators.blending import by_cluster
@@ -17,7 +17,7 @@ from blockbasis.kernels import Kernel
 from blockbasis.matrix import tiles
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.inner import InnerMatrix
-from blockbasis.operators.shortening import largest_variances, shortened
+from blockbasis.operators.shortening import held_variance, shortened
 from blockbasis.solvers.components import rank_slices
 
 #: Inner matrices of more columns are decomposed by subspace iteration: so many products, with so many more vectors.
@@ -44,11 +44,13 @@ class FeatureMap:
     roots : tuple of ndarray of shape (r_i, n_shared + p_i)
         L_i of each cluster: first the columns that all clusters share, then its own.
     n_shared : int
-    largest : ndarray of shape (n_clusters,)
-        The largest u(x)ᵀ C_ii u(x) of a point that the factorization was made from. No squared norm of phi(x) exceeds
-        it, unless k(x, x) does.
     sparse : bool
         Whether features are a sparse matrix. An array holds the shared columns only.
+
+    Notes
+    -----
+    phi(x) is shortened where its squared norm exceeds k(x, x): far from the points that T_i was fitted to K(x, S_i) T_i
+    can become far too long.
     """
 
     kernel: Kernel
@@ -57,7 +59,6 @@ class FeatureMap:
     coefficients: tuple[FloatArray, ...]
     roots: tuple[FloatArray, ...]
     n_shared: int
-    largest: FloatArray
     sparse: bool
 
     @classmethod
@@ -71,10 +72,10 @@ class FeatureMap:
             A.kernel,
             A.partition.centers,
             tuple(extension.points for extension in A.extensions),
-            tuple(extension.coefficients for extension in A.extensions),
-            tuple(root.astype(A.dtype) for root in roots),
+            # Contiguous, as they are in a file: products have the same bits after loading.
+            tuple(np.ascontiguousarray(extension.coefficients) for extension in A.extensions),
+            tuple(np.ascontiguousarray(root, dtype=A.dtype) for root in roots),
             shared.shape[1],
-            largest_variances(A.basis, A.inner),
             own is not None,
         )
 
@@ -115,12 +116,9 @@ class FeatureMap:
         return np.concatenate((np.arange(self.n_shared), np.arange(self._ends[i], self._ends[i + 1])))
 
     def _features(self, core: Kernel, X: FloatArray, i: int) -> FloatArray:
-        """phi(x) of mapped points in cluster ``i``, none longer than its own variance allows."""
+        """phi(x) of mapped points in cluster ``i``."""
         found = kernel_rows(core, X, self.points[i]) @ self.coefficients[i] @ self.roots[i]
-        with np.errstate(over="ignore", invalid="ignore"):
-            held = np.einsum("ij,ij->i", found, found, dtype=np.float64)
-        held = np.where(np.isnan(held), np.inf, held)
-        return shortened(found, held, np.maximum(core.diagonal(X), self.largest[i]))
+        return shortened(found, held_variance(found), core.diagonal(X))
 
 
 def leading_root(inner: InnerMatrix, count: int, rng: np.random.Generator) -> FloatArray:
@@ -152,3 +150,17 @@ def own_roots(inner: InnerMatrix, shared: FloatArray, count: int) -> list[FloatA
         kept[: max(0, len(values) - count)] = False
         roots.append(vectors[:, kept] * np.sqrt(values[kept]))
     return roots
+
+
+def left_out(inner: InnerMatrix, shared: FloatArray, own: Sequence[FloatArray] | None) -> float:
+    """Squared Frobenius norm of C - W Wᵀ, less L_i L_iᵀ in the diagonal blocks where clusters have roots of their own.
+
+    With G = Wᵀ W the norm of C - W Wᵀ is |C|² - 2 tr(Wᵀ C W) + |G|²: no matrix of the size of C is formed.
+    """
+    gram = shared.T @ shared
+    left = inner.energy - 2 * float(np.einsum("ij,ij->", shared, inner @ shared)) + energy_of(gram)
+    if own is not None:
+        for i, (block, root) in enumerate(zip(rank_slices(np.diff(inner.row_offsets)), own, strict=True)):
+            rest = symmetric(inner.block(i, i)) - shared[block] @ shared[block].T
+            left += energy_of(rest - root @ root.T) - energy_of(rest)
+    return left

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from blockbasis._validation import check_choice, check_integer
 from blockbasis.estimators.base import KernelEstimator, bandwidth_of
-from blockbasis.estimators.feature_map import FeatureMap, leading_root, own_roots
+from blockbasis.estimators.feature_map import FeatureMap, leading_root, left_out, own_roots
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.storage import storable
 from blockbasis.progress import reporting
@@ -40,8 +40,8 @@ class BlockBasisFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kern
         None for a kernel given by name is the square root of the number of columns, scikit-learn's default ``gamma``.
     sparse_output : bool or "auto", default="auto"
         True: a sparse matrix. A quarter of ``n_components``, or more where ranks are small, are columns that all
-        points share; the others belong to the cluster of the point. False: an array of ``n_components`` columns that all points share. "auto": an array
-        where ``n_components`` columns are all that the factorization has, a sparse matrix otherwise.
+        points share; the others belong to the cluster of the point. False: an array of ``n_components`` columns that
+        all points share. "auto": of both the one that is nearer to the factorization, in the Frobenius norm.
     tol, memory, n_clusters, rank
         How the kernel matrix is compressed, as in `blockbasis.factorize`, without a diagonal part. With none of
         ``tol``, ``memory`` and ``rank``: up to 1,000 points exactly, more in ``n_components / 2`` floats for each
@@ -73,8 +73,8 @@ class BlockBasisFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kern
     divided into its leading part W Wᵀ, smooth functions that reach across clusters, and the diagonal blocks of the
     rest, C_ii - W_i W_iᵀ = L_i L_iᵀ: phi(x) = [u(x) W_i, u(x) L_i]. Inside a cluster this is the kernel of the
     factorization, as far as ``n_components`` reaches; between clusters it is the leading part of it. Leading
-    directions of the whole matrix alone, ``sparse_output=False``, are the best array with so few columns, and at
-    small bandwidths far from the kernel.
+    directions of the whole matrix alone, ``sparse_output=False``, are the best array with so few columns: enough for a
+    smooth kernel, and far from one of small bandwidth.
 
     A model has one coefficient for each column, and a sparse matrix has about as many columns as C. Linear models of
     scikit-learn take sparse matrices; ``set_output(transform="pandas")`` needs ``sparse_output=False``. Features of
@@ -93,8 +93,10 @@ class BlockBasisFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kern
     >>> model.fit(X[:2000], y[:2000]).score(X[2000:], y[2000:]) > 0.95
     True
     >>> features = model[0].transform(X[2000:])
+    >>> features.shape
+    (1000, 100)
     >>> exact = bb.Gaussian(0.5)(X[2000:])
-    >>> bool(np.linalg.norm((features @ features.T).toarray() - exact) < 0.05 * np.linalg.norm(exact))
+    >>> bool(np.linalg.norm(features @ features.T - exact) < 0.05 * np.linalg.norm(exact))
     True
     """
 
@@ -141,11 +143,7 @@ class BlockBasisFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kern
         count = self._count()
         of_bandwidth, of_matrix, of_roots = self._streams(3)
         A = self._factorize(X, self._kernel(self._bandwidth(X, of_bandwidth)), of_matrix)
-        sparse = self._is_sparse(A, count)
-        n_shared = _n_shared(A, count) if sparse else count
-        shared = leading_root(A.inner, n_shared, of_roots)
-        own = own_roots(A.inner, shared, count - n_shared) if sparse else None
-        self.feature_map_ = FeatureMap.of(A, shared, own)
+        self.feature_map_ = self._map(A, count, of_roots)
         self.kernel_ = A.kernel
         self.bandwidth_ = bandwidth_of(self.kernel_)
         return self
@@ -169,11 +167,20 @@ class BlockBasisFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kern
     def _count(self) -> int:
         return check_integer(self.n_components, name="n_components", caller=self._caller, low=1)
 
-    def _is_sparse(self, A: BlockBasis, count: int) -> bool:
-        if isinstance(self.sparse_output, (bool, np.bool_)):
-            return bool(self.sparse_output)
-        check_choice(self.sparse_output, _SPARSE, name="sparse_output", caller=self._caller)
-        return A.n_clusters > 1 and int(A.ranks.sum()) > count
+    def _map(self, A: BlockBasis, count: int, rng: np.random.Generator) -> FeatureMap:
+        """The map that was asked for, or of both the one that is nearer to the factorization."""
+        either = not isinstance(self.sparse_output, (bool, np.bool_))
+        if either:
+            check_choice(self.sparse_output, _SPARSE, name="sparse_output", caller=self._caller)
+        if self.sparse_output is False or (either and (A.n_clusters == 1 or A.ranks.sum() <= count)):
+            return FeatureMap.of(A, leading_root(A.inner, count, rng), None)
+        shared = leading_root(A.inner, _n_shared(A, count), rng)
+        own = own_roots(A.inner, shared, count - shared.shape[1])
+        if either:
+            leading = leading_root(A.inner, count, rng)
+            if left_out(A.inner, leading, None) <= left_out(A.inner, shared, own):
+                return FeatureMap.of(A, leading, None)
+        return FeatureMap.of(A, shared, own)
 
     @property
     def _takes_default_clusters(self) -> bool:
