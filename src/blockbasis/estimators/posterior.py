@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.sparse import csr_array, triu
@@ -17,6 +17,10 @@ from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.shortening import held_variance, largest_variances, shortened, variance_roots
 from blockbasis.solvers.components import rank_slices
 from blockbasis.solvers.direct import RidgeSystem
+
+#: Borders of deviations are narrower than those of the mean by this factor: the extension of a basis knows nothing of
+#: the points beyond the border of its cluster, and soon becomes worse than that of the nearest one.
+_NARROWER = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +48,7 @@ class Posterior:
     A new point far from the points of its cluster may have a u(x) so large that u(x)ᵀ C u(x) exceeds k(x, x), the
     variance that it stands for: u(x) is then shortened until both are equal. Where the points of the cluster themselves
     have more, so may new points. Near the border between clusters u(x) is the mean of theirs, each in its own columns,
-    with the weights that the mean of the process has there.
+    with weights as the mean of the process has them, in a narrower strip.
     """
 
     mean: Expansion
@@ -100,7 +104,8 @@ class Posterior:
 
     def _shared_coordinates(self, X: FloatArray) -> list[tuple[int, IntArray, FloatArray]]:
         """For each cluster that has a share in new points: the rows of these, and its part of their u(x)."""
-        shares = self.mean.blend.shares(X, self.mean.centers)
+        blend = replace(self.mean.blend, width=_NARROWER * self.mean.blend.width)
+        shares = blend.shares(X, self.mean.centers)
         return [(i, rows, weights[:, np.newaxis] * self._coordinates(X[rows], i)) for i, rows, weights in shares]
 
     def _coordinates(self, X: FloatArray, i: int) -> FloatArray:
