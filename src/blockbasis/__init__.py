@@ -4,6 +4,7 @@ from blockbasis.accuracy import ErrorEstimate as ErrorEstimate
 from blockbasis.accuracy import dot_test as dot_test
 from blockbasis.accuracy import relative_error as relative_error
 from blockbasis.estimators.classifier import KernelRidgeClassifier as KernelRidgeClassifier
+from blockbasis.estimators.features import BlockBasisFeatures as BlockBasisFeatures
 from blockbasis.estimators.gaussian_process import GaussianProcessRegressor as GaussianProcessRegressor
 from blockbasis.estimators.kernel_pca import KernelPCA as KernelPCA
 from blockbasis.estimators.ridge import KernelRidge as KernelRidge

@@ -12,6 +12,8 @@ CHOOSING = bb.KernelRidgeClassifier(alpha=[0.1, 1.0], bandwidth="per-class", n_j
 RIDGES = [bb.KernelRidge(), COMPRESSED, bb.KernelRidgeClassifier(), CHOOSING]
 OTHERS = [
     bb.GaussianProcessRegressor(bandwidth="median", n_jobs=1),
+    bb.BlockBasisFeatures(),
+    bb.BlockBasisFeatures(n_components=4, n_clusters=2, rank=5, sparse_output=False),
     bb.KernelPCA(),
     bb.KernelPCA(n_components=2, n_clusters=2, rank=5),
     bb.SpectralClustering(),

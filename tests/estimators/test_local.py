@@ -6,6 +6,7 @@ from sklearn.kernel_ridge import KernelRidge
 
 import blockbasis as bb
 from blockbasis.estimators import continuation
+from blockbasis.estimators.blending import Blend
 from blockbasis.estimators.continuation import surroundings
 from blockbasis.estimators.local import best_shares, regressed_locally
 
@@ -43,14 +44,18 @@ def test_each_point_is_left_out_as_by_brute_force(regression, monkeypatch, weigh
     weights = np.random.default_rng(1).uniform(0.3, 3, len(X)) if weighted else None
     _, (left_out,) = regressed_locally(A, X, y[:, np.newaxis], ridges(0.05), weights, around, 1)
     w = np.ones(len(X)) if weights is None else weights
-    for i in range(0, len(X), 20):
-        place = around[A.partition.labels[i]]
+
+    def by_force(i, place):
         others = place.rows[place.rows != i]
         columns = kernel(X[others], place.points)
         gram = columns.T @ (w[others, np.newaxis] * columns) + 0.05 * kernel(place.points)
         solved = np.linalg.solve(gram, columns.T @ (w[others] * y[others]))
-        by_force = y[i] - kernel(X[[i]], place.points) @ solved
-        np.testing.assert_allclose(left_out[i], by_force, atol=1e-6)
+        return y[i] - kernel(X[[i]], place.points) @ solved
+
+    for i in range(0, len(X), 20):
+        shares = Blend.of(A.partition, X).shares(X[[i]], A.partition.centers)
+        expected = sum(weights[0] * by_force(i, around[cluster]) for cluster, _, weights in shares)
+        np.testing.assert_allclose(left_out[i], expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("alpha", [1e-3, 1e-6, 1e-9, 1e-12])

@@ -59,7 +59,7 @@ def test_coefficients_solve_the_compressed_system_and_are_continued(regression, 
     around = surroundings(A, X, model._streams(3)[2], 1, LOCAL_POINTS_PER_RANK)
     continuation = continued(A, X, expected[:, np.newaxis], around, 1)
     (local,), _ = regressed_locally(A, X, y[:, np.newaxis], [np.array([0.1])], weights, around, 1)
-    alone = Expansion(A.kernel, A.partition.centers, tuple(place.points for place in around), local)
+    alone = Expansion(A.kernel, A.partition.centers, tuple(place.points for place in around), local, continuation.blend)
     mixture = (1 - share) * continuation(X_new, 1) + share * alone(X_new, 1)
     np.testing.assert_allclose(model.predict(X_new), mixture[:, 0], atol=1e-8)
 

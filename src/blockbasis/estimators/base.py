@@ -146,7 +146,7 @@ class KernelEstimator(BaseEstimator):
         n = X.shape[0]
         goal: dict[str, Any] = {"tol": self.tol, "memory": self.memory, "rank": self.rank}
         if all(value is None for value in goal.values()):
-            goal["memory"] = max(FLOATS_PER_POINT * n, dense_floats(EXACT_POINTS))
+            goal["memory"] = max(self._floats_per_point * n, dense_floats(EXACT_POINTS))
         clusters = getattr(self, self._partition_parameter)
         if clusters is None and self._takes_default_clusters:
             clusters = default_clusters(n)
@@ -163,6 +163,11 @@ class KernelEstimator(BaseEstimator):
             if self.tol is None or planned.stored <= _NOT_WORTH * planned.dense:
                 return factorize(X, kernel, plan=planned, **shared)
         return factorize(X, kernel, n_clusters=1, rank=n, **kind, **shared)
+
+    @property
+    def _floats_per_point(self) -> int:
+        """The budget where nothing is said of the size of the factorization."""
+        return FLOATS_PER_POINT
 
     @property
     def _takes_default_clusters(self) -> bool:

@@ -17,6 +17,7 @@ from scipy import linalg
 from blockbasis._linalg import shifted_cholesky, symmetric
 from blockbasis._parallel import map_threads, single_threaded
 from blockbasis._typing import FloatArray, IntArray
+from blockbasis.estimators.blending import Blend
 from blockbasis.estimators.expansion import Expansion
 from blockbasis.kernels import Kernel
 from blockbasis.operators.block_basis import BlockBasis, held_diagonal
@@ -26,6 +27,8 @@ from blockbasis.partition import Partition, nearest_points, two_nearest
 POINTS_PER_RANK = 1
 #: Among how many each of them is drawn.
 _CANDIDATES_PER_POINT = 20
+#: A cluster is fitted at the points of others that it has this share in.
+_SHARED = 0.1
 #: Rows of a fit for each of its points, at most: more tell nothing new.
 _ROWS_PER_POINT = 40
 #: What is added to a Gram matrix, as a share of its trace: kernel columns that differ by less are told apart by
@@ -136,19 +139,22 @@ def continued(
     values = A.basis.expand(A.inner @ A.basis.project(coefficients.astype(np.float64, copy=False)))
     left_out = _left_out(A, X)
     core, X = mapped(A, X)
+    blend = Blend.of(A.partition, X)
     with single_threaded():
         tasks = [
             (core, X, values, place, float(left_out[cluster].mean()))
             for place, cluster in zip(around, A.partition.clusters, strict=True)
         ]
         weights = tuple(map_threads(_fit, tasks, n_jobs, "continue"))
-    return Expansion(
-        A.kernel, A.partition.centers, tuple(place.points[: place.n_continuing] for place in around), weights
-    )
+    points = tuple(place.points[: place.n_continuing] for place in around)
+    return Expansion(A.kernel, A.partition.centers, points, weights, blend)
 
 
 def extended(A: BlockBasis, coefficients: FloatArray) -> Expansion:
-    """The same functions by the extension of the bases: exactly the values at the points of a skeleton basis."""
+    """The same functions by the extension of the bases: exactly the values at the points themselves.
+
+    Nothing is blended: the extension of another cluster's basis does not have these values.
+    """
     assert A.kernel is not None
     if _uncompressed(A):
         return _by_the_kernel_itself(A, coefficients)
@@ -228,7 +234,7 @@ def _left_out(A: BlockBasis, X: FloatArray) -> FloatArray:
 
 
 def _with_neighbours(partition: Partition, X: FloatArray) -> list[IntArray]:
-    """Points of each cluster, and those of others which have it as the nearest but their own.
+    """Points of each cluster, those of others which have it as the nearest but their own, and those it shares.
 
     A cluster of few points far from all others is the nearest to new points of which it knows nothing. So where these
     are less than two clusters have on average, there are as many of those nearest to its centre.
@@ -239,6 +245,8 @@ def _with_neighbours(partition: Partition, X: FloatArray) -> list[IntArray]:
     order = np.argsort(other, kind="stable")
     neighbours = np.split(order, np.cumsum(np.bincount(other, minlength=k))[:-1])
     rows = [np.union1d(partition.order[partition.cluster(i)], near) for i, near in enumerate(neighbours)]
+    for i, shared, shares in Blend.of(partition, X).shares(X, partition.centers):
+        rows[i] = np.union1d(rows[i], shared[shares >= _SHARED])
     enough = min(2 * partition.n_points // k, partition.n_points)
     few = [i for i in range(k) if len(rows[i]) < enough]
     if few:

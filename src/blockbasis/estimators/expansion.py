@@ -7,15 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from blockbasis._parallel import map_threads, single_threaded
-from blockbasis._typing import FloatArray, IntArray
+from blockbasis._typing import FloatArray
+from blockbasis.estimators.blending import Blend
 from blockbasis.kernels import Kernel
 from blockbasis.matrix import tiles
-from blockbasis.partition import nearest
 
 
 @dataclass(frozen=True, eq=False)
 class Expansion:
     """Functions f(x) = K(x, S_i) W_i, i the cluster of the nearest centre: all that prediction needs.
+
+    Near the border between clusters f(x) is a mean of theirs.
 
     Parameters
     ----------
@@ -26,12 +28,15 @@ class Expansion:
         S_i of each cluster.
     weights : tuple of ndarray of shape (m_i, n_outputs)
         W_i of each cluster.
+    blend : Blend
+        The weights of the clusters in that mean.
     """
 
     kernel: Kernel
     centers: FloatArray
     points: tuple[FloatArray, ...]
     weights: tuple[FloatArray, ...]
+    blend: Blend = Blend()
 
     @property
     def n_outputs(self) -> int:
@@ -45,10 +50,10 @@ class Expansion:
             return np.concatenate(map_threads(self._values, pieces, n_jobs, "predict"))
 
     def _values(self, core: Kernel, X: FloatArray) -> FloatArray:
-        values = np.empty((len(X), self.n_outputs), dtype=self.weights[0].dtype)
+        values = np.zeros((len(X), self.n_outputs), dtype=self.weights[0].dtype)
         X = self.kernel.coordinates(X)
-        for i, rows in by_cluster(X, self.centers):
-            values[rows] = kernel_rows(core, X[rows], self.points[i]) @ self.weights[i]
+        for i, rows, shares in self.blend.shares(X, self.centers):
+            values[rows] += shares[:, np.newaxis] * (kernel_rows(core, X[rows], self.points[i]) @ self.weights[i])
         return values
 
 
@@ -60,11 +65,3 @@ def kernel_rows(kernel: Kernel, X: FloatArray, points: FloatArray) -> FloatArray
     """
     dtype = np.result_type(X, points)
     return kernel.block(points.astype(dtype, copy=False), X.astype(dtype, copy=False)).T
-
-
-def by_cluster(X: FloatArray, centers: FloatArray) -> list[tuple[int, IntArray]]:
-    """Clusters that new points fall into, each with the rows of its points."""
-    labels = nearest(X, centers)
-    order = np.argsort(labels, kind="stable")
-    present, starts = np.unique(labels[order], return_index=True)
-    return list(zip(present.tolist(), np.split(order, starts[1:]), strict=True))

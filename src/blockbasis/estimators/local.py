@@ -7,6 +7,7 @@ predict every point from the others, and from these errors their shares follow.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -15,6 +16,7 @@ from scipy import linalg
 from blockbasis._linalg import shifted_cholesky
 from blockbasis._parallel import map_threads, single_threaded
 from blockbasis._typing import FloatArray, IntArray
+from blockbasis.estimators.blending import Blend
 from blockbasis.estimators.continuation import ROUNDING, Surroundings, among, mapped
 from blockbasis.estimators.expansion import Expansion
 from blockbasis.kernels import Kernel
@@ -58,17 +60,23 @@ def regressed_locally(
     fitted : list of tuple of ndarray of shape (m_i, n_targets)
         For each of ``alphas``, the weights of the kernel columns of each cluster's points.
     left_out : ndarray of shape (n_alphas, n, n_targets)
-        y_i less the prediction of the regression of its cluster without point i.
+        y_i less the prediction, without point i, of the regressions of the clusters that share it.
     """
-    clusters = [A.partition.order[cluster] for cluster in A.partition.clusters]
-    left_out = np.empty((len(alphas), *Y.shape))
+    left_out = np.zeros((len(alphas), *Y.shape))
     core, X = mapped(A, X)
     with single_threaded():
-        tasks = [(core, X, Y, weights, place, own, alphas) for place, own in zip(around, clusters, strict=True)]
+        shared = _shared_points(A, X)
+        tasks = [(core, X, Y, weights, place, rows, alphas) for place, (rows, _) in zip(around, shared, strict=True)]
         found = map_threads(_regress, tasks, n_jobs, "local regressions")
-    for (_, residuals), own in zip(found, clusters, strict=True):
-        left_out[:, own] = residuals
+    for (_, residuals), (rows, shares) in zip(found, shared, strict=True):
+        left_out[:, rows] += shares[:, np.newaxis] * residuals
     return [tuple(fitted[a] for fitted, _ in found) for a in range(len(alphas))], left_out
+
+
+def _shared_points(A: BlockBasis, X: FloatArray) -> list[tuple[IntArray, FloatArray]]:
+    """Points that each cluster has a share in, and its shares; none for a cluster that is no point's nearest."""
+    found = {i: (rows, shares) for i, rows, shares in Blend.of(A.partition, X).shares(X, A.partition.centers)}
+    return [found.get(i, (np.empty(0, dtype=np.intp), np.empty(0))) for i in range(A.n_clusters)]
 
 
 def _regress(
@@ -80,7 +88,7 @@ def _regress(
     own: IntArray,
     alphas: Sequence[FloatArray],
 ) -> tuple[list[FloatArray], FloatArray]:
-    """Weights of the columns for each set of ridges, and the leave-one-out residuals of a cluster's ``own`` points.
+    """Weights of the columns for each set of ridges, and leave-one-out residuals of a cluster's ``own`` share.
 
     A point's residual without itself is its residual over 1 less its leverage, what its prediction rests on itself;
     of a point that the fit has not seen that is nothing.
@@ -131,4 +139,4 @@ def mixed(
         together = shares * fine
         together[: place.n_continuing] += (1 - shares) * coarse
         both.append(together)
-    return Expansion(continuation.kernel, continuation.centers, tuple(place.points for place in around), tuple(both))
+    return replace(continuation, points=tuple(place.points for place in around), weights=tuple(both))

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.sparse import csr_array, triu
 
 from blockbasis._linalg import diagonal_of, semidefinite_part, symmetric
 from blockbasis._parallel import map_threads, single_threaded
-from blockbasis._typing import FloatArray
-from blockbasis.estimators.expansion import Expansion, by_cluster, kernel_rows
+from blockbasis._typing import FloatArray, IntArray
+from blockbasis.estimators.expansion import Expansion, kernel_rows
 from blockbasis.kernels import Kernel
 from blockbasis.matrix import tiles
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.shortening import held_variance, largest_variances, shortened, variance_roots
 from blockbasis.solvers.components import rank_slices
 from blockbasis.solvers.direct import RidgeSystem
+
+#: Borders of deviations are narrower than those of the mean by this factor: the extension of a basis knows nothing of
+#: the points beyond the border of its cluster, and soon becomes worse than that of the nearest one.
+_NARROWER = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +47,8 @@ class Posterior:
     -----
     A new point far from the points of its cluster may have a u(x) so large that u(x)ᵀ C u(x) exceeds k(x, x), the
     variance that it stands for: u(x) is then shortened until both are equal. Where the points of the cluster themselves
-    have more, so may new points.
+    have more, so may new points. Near the border between clusters u(x) is the mean of theirs, each in its own columns,
+    with weights as the mean of the process has them, in a narrower strip.
     """
 
     mean: Expansion
@@ -79,18 +85,28 @@ class Posterior:
     def covariance(self, X: FloatArray) -> FloatArray:
         """Covariance of new points among each other."""
         X, features = self._mapped(X), np.zeros((len(X), len(self.explained)))
-        for i, rows in by_cluster(X, self.mean.centers):
-            features[rows, self._blocks()[i]] = self._coordinates(X[rows], i)
+        for i, rows, u in self._shared_coordinates(X):
+            features[rows, self._blocks()[i]] = u
         left = semidefinite_part(self._core(X).astype(np.float64) - symmetric(features @ self.explained @ features.T))
         return symmetric(left)
 
     def _variances(self, X: FloatArray) -> FloatArray:
-        X, variances = self._mapped(X), np.empty(len(X))
-        for i, rows in by_cluster(X, self.mean.centers):
-            block, u = self._blocks()[i], self._coordinates(X[rows], i)
-            # What u(x) does not hold of a point's own variance is independent of all data, as in FITC.
-            variances[rows] = np.maximum(self._own(X[rows]) - diagonal_of(u, self.explained[block, block]), 0)
-        return variances
+        X = self._mapped(X)
+        found, blocks, explained = self._shared_coordinates(X), self._blocks(), np.zeros(len(X))
+        for i, rows, u in found:
+            explained[rows] += diagonal_of(u, self.explained[blocks[i], blocks[i]])
+        for one, other in _meeting([rows for _, rows, _ in found], len(X)):
+            (i, rows, u), (j, others, v) = found[one], found[other]
+            both, at, beside = np.intersect1d(rows, others, assume_unique=True, return_indices=True)
+            explained[both] += 2 * np.einsum("ij,ij->i", u[at] @ self.explained[blocks[i], blocks[j]], v[beside])
+        # What u(x) does not hold of a point's own variance is independent of all data, as in FITC.
+        return np.maximum(self._own(X) - explained, 0)
+
+    def _shared_coordinates(self, X: FloatArray) -> list[tuple[int, IntArray, FloatArray]]:
+        """For each cluster that has a share in new points: the rows of these, and its part of their u(x)."""
+        blend = replace(self.mean.blend, width=_NARROWER * self.mean.blend.width)
+        shares = blend.shares(X, self.mean.centers)
+        return [(i, rows, weights[:, np.newaxis] * self._coordinates(X[rows], i)) for i, rows, weights in shares]
 
     def _coordinates(self, X: FloatArray, i: int) -> FloatArray:
         """u(x) of new points in cluster ``i``, shortened to their own variance."""
@@ -105,6 +121,14 @@ class Posterior:
 
     def _blocks(self) -> list[slice]:
         return rank_slices(np.array([coefficients.shape[1] for coefficients in self.coefficients]))
+
+
+def _meeting(members: list[IntArray], n_points: int) -> list[tuple[int, int]]:
+    """Pairs of groups of points, the first before the second, that have a point in common."""
+    ends = np.cumsum([0, *(len(rows) for rows in members)])
+    belongs = csr_array((np.ones(ends[-1]), np.concatenate(members), ends), shape=(len(members), n_points))
+    first, second = triu(belongs @ belongs.T, k=1).nonzero()
+    return list(zip(first.tolist(), second.tolist(), strict=True))
 
 
 def _spreads(A: BlockBasis) -> tuple[FloatArray, ...]:

@@ -1,7 +1,7 @@
 """A fitted estimator as JSON and arrays, and back: parameters and fitted attributes, by what they are.
 
 Whatever an estimator sets in ``fit`` is saved, as long as it is made of numbers, strings, arrays, lists, dictionaries,
-kernels, `Expansion`, `Posterior` and `BlockBasis`. Anything else is refused by name.
+kernels, `Blend`, `Expansion`, `FeatureMap`, `Posterior` and `BlockBasis`. Anything else is refused by name.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from blockbasis._typing import FloatArray
+from blockbasis.estimators.blending import Blend
 from blockbasis.estimators.expansion import Expansion
+from blockbasis.estimators.feature_map import FeatureMap
 from blockbasis.estimators.posterior import Posterior
 from blockbasis.kernels import CallableKernel, Kernel, as_kernel
 from blockbasis.kernels.convert import is_sklearn
@@ -26,7 +28,7 @@ from blockbasis.operators.storage import (
 
 _TAG = "__kind__"
 #: Dataclasses that are saved field by field.
-_STRUCTURES: dict[str, type[Expansion | Posterior]] = {cls.__name__: cls for cls in (Expansion, Posterior)}
+_STRUCTURES: dict[str, type[Any]] = {cls.__name__: cls for cls in (Blend, Expansion, FeatureMap, Posterior)}
 
 
 def described(parameters: dict[str, Any], fitted: dict[str, Any]) -> tuple[dict[str, Any], dict[str, FloatArray]]:

@@ -37,10 +37,11 @@ def largest_variances(basis: BlockDiagonal, inner: InnerMatrix) -> FloatArray:
     return largest
 
 
-def held_variance(u: FloatArray, root: FloatArray) -> FloatArray:
-    """u(x)ᵀ L Lᵀ u(x) of each row of ``u``, in float64; infinite where it overflows."""
+def held_variance(u: FloatArray, root: FloatArray | None = None) -> FloatArray:
+    """u(x)ᵀ L Lᵀ u(x) of each row of ``u``, in float64, L the identity if not given; infinite where it overflows."""
     with np.errstate(over="ignore", invalid="ignore"):
-        spread = u.astype(np.float64, copy=False) @ root
+        spread = u.astype(np.float64, copy=False)
+        spread = spread if root is None else spread @ root
         held = np.einsum("ij,ij->i", spread, spread)
     return np.where(np.isnan(held), np.inf, held)
 

@@ -1,0 +1,206 @@
+"""Explicit features of a compressed kernel, for linear models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from blockbasis._validation import check_choice, check_integer
+from blockbasis.estimators.base import KernelEstimator, bandwidth_of
+from blockbasis.estimators.feature_map import FeatureMap, leading_root, left_out, own_roots
+from blockbasis.operators.block_basis import BlockBasis
+from blockbasis.operators.storage import storable
+from blockbasis.progress import reporting
+
+#: At least this share of the components in a row is common to all clusters, where the others are those of one.
+_SHARED = 0.25
+#: Floats of the factorization for each component, unless something is said of its size.
+_FLOATS_PER_COMPONENT = 0.5
+_SPARSE = ("auto",)
+
+
+@storable
+class BlockBasisFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator):
+    """Features phi(x) of a compressed kernel, phi(x) phi(y)ᵀ ~ k(x, y), for any linear model.
+
+    It is used as scikit-learn's ``Nystroem`` is: a linear model of these features is a kernel machine, whatever its
+    loss. With as many numbers for each point the features are closer to the kernel, because most of them tell the
+    points of one cluster apart.
+
+    Parameters
+    ----------
+    n_components : int, default=500
+        Numbers stored for each point: nonzeros in a row of the features, at the most.
+    kernel : str, Kernel or callable, default="gaussian"
+        See `KernelRidge`. White noise is left out.
+    bandwidth : float, "median" or None, default=None
+        None for a kernel given by name is the square root of the number of columns, scikit-learn's default ``gamma``.
+    sparse_output : bool or "auto", default="auto"
+        True: a sparse matrix. A quarter of ``n_components``, or more where ranks are small, are columns that all
+        points share; the others belong to the cluster of the point. False: an array of ``n_components`` columns that
+        all points share. "auto": of both the one that is nearer to the factorization, in the Frobenius norm.
+    tol, memory, n_clusters, rank
+        How the kernel matrix is compressed, as in `blockbasis.factorize`, without a diagonal part. With none of
+        ``tol``, ``memory`` and ``rank``: up to 1,000 points exactly, more in ``n_components / 2`` floats for each
+        point. Without ``n_clusters`` and ``tol`` there are sqrt(n_samples) / 4 clusters.
+    random_state : int, RandomState or None, default=None
+    n_jobs : int, default=None
+        Threads; None is one for each core.
+    verbose : int, default=0
+        Above 0 shows progress.
+
+    Attributes
+    ----------
+    feature_map_ : FeatureMap
+        All that `transform` needs: some points of each cluster, and matrices of the size of its rank.
+    kernel_ : Kernel
+    bandwidth_ : float, ndarray of shape (n_features,) or None
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    See Also
+    --------
+    KernelRidge, KernelRidgeClassifier : Ridge regressions, in which ridge and bandwidth are chosen by leave-one-out.
+    KernelPCA : Centred and uncorrelated components.
+
+    Notes
+    -----
+    K ~ U C Uᵀ, and u(x) continues the rows of U to new points; u(x) has nonzeros in the columns of the cluster of x
+    only. phi(x) = u(x) L with C = L Lᵀ has as many nonzeros as C has columns, unless C is block-diagonal. So C is
+    divided into its leading part W Wᵀ, smooth functions that reach across clusters, and the diagonal blocks of the
+    rest, C_ii - W_i W_iᵀ = L_i L_iᵀ: phi(x) = [u(x) W_i, u(x) L_i]. Inside a cluster this is the kernel of the
+    factorization, as far as ``n_components`` reaches; between clusters it is the leading part of it. Leading
+    directions of the whole matrix alone, ``sparse_output=False``, are the best array with so few columns: enough for a
+    smooth kernel, and far from one of small bandwidth.
+
+    A model has one coefficient for each column, and a sparse matrix has about as many columns as C. Linear models of
+    scikit-learn take sparse matrices; ``set_output(transform="pandas")`` needs ``sparse_output=False``. Features of
+    two points on either side of a border between clusters may differ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> import blockbasis as bb
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-2, 2, size=(3000, 2))
+    >>> y = np.sin(4 * X[:, 0]) * np.sin(4 * X[:, 1]) > 0
+    >>> model = make_pipeline(bb.BlockBasisFeatures(100, bandwidth=0.5, random_state=0), LogisticRegression(C=100))
+    >>> model.fit(X[:2000], y[:2000]).score(X[2000:], y[2000:]) > 0.95
+    True
+    >>> features = model[0].transform(X[2000:])
+    >>> features.shape
+    (1000, 100)
+    >>> exact = bb.Gaussian(0.5)(X[2000:])
+    >>> bool(np.linalg.norm(features @ features.T - exact) < 0.05 * np.linalg.norm(exact))
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int = 500,
+        *,
+        kernel: Any = "gaussian",
+        bandwidth: Any = None,
+        sparse_output: bool | str = "auto",
+        tol: float | None = None,
+        memory: int | str | None = None,
+        n_clusters: int | None = None,
+        rank: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.sparse_output = sparse_output
+        self.tol = tol
+        self.memory = memory
+        self.n_clusters = n_clusters
+        self.rank = rank
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> BlockBasisFeatures:
+        """Compress the kernel matrix of points, and take the roots of its inner matrix.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        X = self._check_X(X, reset=True)
+        count = self._count()
+        of_bandwidth, of_matrix, of_roots = self._streams(3)
+        A = self._factorize(X, self._kernel(self._bandwidth(X, of_bandwidth)), of_matrix)
+        self.feature_map_ = self._map(A, count, of_roots)
+        self.kernel_ = A.kernel
+        self.bandwidth_ = bandwidth_of(self.kernel_)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Features of points.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray or csr_array of shape (n_samples, n_features_out)
+        """
+        check_is_fitted(self)
+        X = self._check_X(X, reset=False)
+        with reporting(self.verbose > 0):
+            return self.feature_map_(X, self._threads())
+
+    def _count(self) -> int:
+        return check_integer(self.n_components, name="n_components", caller=self._caller, low=1)
+
+    def _map(self, A: BlockBasis, count: int, rng: np.random.Generator) -> FeatureMap:
+        """The map that was asked for, or of both the one that is nearer to the factorization."""
+        either = not isinstance(self.sparse_output, (bool, np.bool_))
+        if either:
+            check_choice(self.sparse_output, _SPARSE, name="sparse_output", caller=self._caller)
+        if self.sparse_output is False or (either and (A.n_clusters == 1 or A.ranks.sum() <= count)):
+            return FeatureMap.of(A, leading_root(A.inner, count, rng), None)
+        shared = leading_root(A.inner, _n_shared(A, count), rng)
+        own = own_roots(A.inner, shared, count - shared.shape[1])
+        if either:
+            leading = leading_root(A.inner, count, rng)
+            if left_out(A.inner, leading, None) <= left_out(A.inner, shared, own):
+                return FeatureMap.of(A, leading, None)
+        return FeatureMap.of(A, shared, own)
+
+    @property
+    def _takes_default_clusters(self) -> bool:
+        """In a budget: the number of least error is long to find."""
+        return self.tol is None
+
+    @property
+    def _floats_per_point(self) -> int:
+        return max(1, int(_FLOATS_PER_COMPONENT * self._count()))
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.feature_map_.n_columns
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _n_shared(A: BlockBasis, count: int) -> int:
+    """Of ``count`` components in a row, how many are common to all clusters: what the ranks of the clusters leave."""
+    return max(1, int(_SHARED * count), count - int(A.ranks.max()))
