@@ -160,3 +160,18 @@ def test_blends_are_saved(rough, tmp_path):
     again = bb.load(tmp_path / "model.bbf")
     assert again.expansion_.blend == model.expansion_.blend != Blend()
     np.testing.assert_array_equal(again.predict(X_new), model.predict(X_new))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_slopes_of_the_weights_are_their_derivatives(seed):
+    rng = np.random.default_rng(seed)
+    centers, X = rng.normal(size=(6, 3)), rng.normal(size=(200, 3))
+    blend = Blend(0.5, 2.0)
+    shares = blend.shares(X, centers)
+    assert len(X) < sum(len(share.rows) for share in shares)  # some points are near a border
+    slopes = np.zeros((200, 6, 3))
+    for share, slope in zip(shares, blend.slopes(X, centers, shares), strict=True):
+        slopes[share.rows, share.cluster] = slope
+    step = 1e-6 * np.eye(3)
+    differences = [blend._weights(X + e, centers) - blend._weights(X - e, centers) for e in step]
+    np.testing.assert_allclose(slopes, np.stack(differences, axis=2) / 2e-6, atol=1e-6)

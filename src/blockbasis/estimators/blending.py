@@ -81,6 +81,30 @@ class Blend:
         rows, labels, weights = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return [Share(i, rows[at], weights[at]) for i, at in _grouped(labels)]
 
+    def slopes(self, X: FloatArray, centers: FloatArray, shares: list[Share]) -> list[FloatArray]:
+        """Gradients of the weights of each share, of shape (n_rows, d), in the coordinates of the centres."""
+        if not self.width * self.limit:
+            return [np.zeros((len(share.rows), X.shape[1])) for share in shares]
+        first = centers[nearest(X, centers)]
+        away = X - first
+        least = np.einsum("ij,ij->i", away, away)
+        unit = self.width * np.minimum(least, self.limit)
+        widening = np.where(least < self.limit, 2 * self.width, 0.0)[:, np.newaxis] * away
+        total, slopes, sums = np.zeros(len(X)), [], np.zeros_like(X)
+        for share in shares:  # of (1 - t)^2, before it is divided by the sum
+            rows, other = share.rows, X[share.rows] - centers[share.cluster]
+            own = np.maximum(unit[rows], np.finfo(np.float64).tiny)
+            beyond = np.maximum(np.einsum("ij,ij->i", other, other) - least[rows], 0) / own
+            falls = (2 * (other - away[rows]) - beyond[:, np.newaxis] * widening[rows]) / own[:, np.newaxis]
+            slope = np.where((beyond > 0) & (beyond < 1), -2 * (1 - beyond), 0.0)[:, np.newaxis] * falls
+            slopes.append(slope)
+            total[rows] += np.where(unit[rows] > 0, np.square(np.maximum(1 - beyond, 0)), 1.0)
+            sums[rows] += slope
+        return [
+            (slope - share.weights[:, np.newaxis] * sums[share.rows]) / total[share.rows, np.newaxis]
+            for share, slope in zip(shares, slopes, strict=True)
+        ]
+
     def _entries(self, X: FloatArray, centers: FloatArray, start: int) -> tuple[IntArray, IntArray, FloatArray]:
         """Rows, clusters and weights of all shares in some points, the first of which is row ``start``."""
         weights = self._weights(X, centers)
