@@ -44,6 +44,21 @@ class Expansion:
         with single_threaded():
             return np.concatenate(map_threads(self._values, pieces, n_jobs, "predict"))
 
+    def gradient(self, X: FloatArray, n_jobs: int) -> FloatArray:
+        """Gradients at new points, of shape (m, d, n_outputs), in float64: of the function of each point's cluster."""
+        widest = max(len(points) for points in self.points)
+        pieces = [(X[tile],) for tile in tiles(len(X), max(widest, len(self.centers), X.shape[1] * self.n_outputs))]
+        with single_threaded():
+            return np.concatenate(map_threads(self._slopes, pieces, n_jobs, "gradient"))
+
+    def _slopes(self, X: FloatArray) -> FloatArray:
+        Z, core, into = self.kernel.coordinates(X), self.kernel.core, self.kernel.map
+        slopes = np.empty((*X.shape, self.n_outputs))
+        for i, rows in by_cluster(Z, self.centers):
+            found = core.gradient(Z[rows], self.points[i], self.weights[i])
+            slopes[rows] = found if into is None else into.transposed(found)
+        return slopes
+
     def _values(self, core: Kernel, X: FloatArray) -> FloatArray:
         values = np.empty((len(X), self.n_outputs), dtype=self.weights[0].dtype)
         X = self.kernel.coordinates(X)
