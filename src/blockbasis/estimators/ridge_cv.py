@@ -40,6 +40,8 @@ _MOST_AT_FULL_RANK = 30_000
 _RIDGES = (0.25, 1.0, 4.0)
 #: Above this total rank one ridge is enough: the next would want an eigendecomposition.
 _CHOOSING = 3_000
+#: Standard deviations of columns within this factor of each other may be left as they are.
+_COMPARABLE = 10
 #: Part of a budget of time that the search may take, and rows on which the pace of the last fit is measured.
 _SEARCH_PART = 0.35
 _PILOT_ROWS = 2_000
@@ -90,10 +92,15 @@ class RidgeSearch(KernelRidgeEstimator):
 
     def _scales(self, X: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, ...]:
         """What the columns may be multiplied by; with a ``gamma`` they are as they are."""
-        standard, raw = column_scale(X, weights), np.ones(X.shape[1])
+        standard = column_scale(X, weights)
+        raw = (standard > 0).astype(np.float64)  # a column that never varies tells nothing
         if isinstance(self.standardize, str):
             check_choice(self.standardize, ("auto",), name="standardize", caller=self._caller)
-            return (raw,) if self.gamma is not None else (standard, raw)
+            if self.gamma is not None:
+                return (raw,)
+            varying = standard[standard > 0]
+            # Samples are too small to tell scales apart that differ wildly: a unit of measure means nothing there.
+            return (standard, raw) if varying.max() <= _COMPARABLE * varying.min() else (standard,)
         return (standard,) if check_flag(self.standardize, name="standardize", caller=self._caller) else (raw,)
 
     def _grid(self) -> Grid:
@@ -199,7 +206,8 @@ class KernelRidgeCV(RidgeSearch, RidgeRegressor):
     fit_intercept : bool, default=True
         Whether to learn the targets around their mean.
     standardize : {"auto"} or bool, default="auto"
-        Whether to divide the columns by their standard deviations first. "auto" leaves it to leave-one-out.
+        Whether to divide the columns by their standard deviations first. "auto" does where these differ by more than a
+        factor of 10, and leaves it to leave-one-out where they do not.
     time_budget : float, default=None
         Seconds. A search that has used a third of them stops with the best found so far; where the rest is too short
         to learn from all points, some are drawn at random, with a `PerformanceWarning`.
