@@ -37,7 +37,7 @@ EXACT_ROWS = 10_000
 def split(name: str, seed: int) -> tuple[np.ndarray, ...]:
     """Points and targets to learn from, and to test on."""
     with np.load(pathlib.Path(os.environ["BLOCKBASIS_DATA"]) / f"{name}.npz") as file:
-        X, y, published = file["X"].astype(float), file["y"], file["test"] if "test" in file else None
+        X, y, published = file["X"].astype(float), file["y"], file.get("test")
     order = np.random.default_rng(seed).permutation(len(X))
     train, test = order[len(X) // 10 :], order[: len(X) // 10]
     if published is not None:
