@@ -43,7 +43,7 @@ _BANDWIDTH_STEPS = (-5, 6)
 _ALPHA_STEPS = (-12, 3)
 #: Moves of a bandwidth and a ridge: each alone, and along the valley in which a longer bandwidth wants a smaller ridge.
 _MOVES = ((0, 1), (0, -1), (1, 0), (-1, 0), (1, -1), (-1, 1))
-_START = (1, -3)
+START = (1, -3)
 #: Pairs whose median is the unit of bandwidths.
 _MEDIAN_ROWS = 400
 
@@ -173,7 +173,7 @@ def leave_one_out(
 
 
 def tuned(
-    sample: Sample, family: RadialKernel, metric: FloatArray, start: Place = _START, grid: Grid = FREE
+    sample: Sample, family: RadialKernel, metric: FloatArray, start: Place = START, grid: Grid = FREE
 ) -> Regression:
     """The regression of least leave-one-out error over bandwidths and ridges, found from ``start`` step by step.
 

@@ -13,7 +13,7 @@ from scipy import linalg
 
 from blockbasis._parallel import single_threaded
 from blockbasis._typing import FloatArray
-from blockbasis.estimators.metric_learning import FREE, Grid, OutOfTime, Regression, Sample, rounds, tuned
+from blockbasis.estimators.metric_learning import FREE, START, Grid, OutOfTime, Regression, Sample, rounds, tuned
 from blockbasis.kernels import Kernel, RadialKernel, WithMetric
 from blockbasis.kernels.linear_map import LinearMap
 from blockbasis.progress import advancing
@@ -21,13 +21,13 @@ from blockbasis.progress import advancing
 METRICS = ("none", "diagonal", "full")
 #: Rows of the largest sample, as a part of all, and between these; each stage has half of the rows of the next.
 _PART_OF_ROWS = 3
-_LARGEST_SAMPLE = (800, 2400)
+_LARGEST_SAMPLE = (800, 2000)
 _STAGES = 3
 _SMALLEST_SAMPLE = 200
 #: Candidates that go on to the second stage and to the third.
 _KEPT = (4, 2)
-#: Rounds of a metric in the stages.
-_ROUNDS = (3, 2, 3)
+#: Rounds of a metric in a stage, at most.
+_ROUNDS = 4
 
 
 @dataclass(frozen=True)
@@ -185,15 +185,14 @@ def _halving(
 
 
 def _trial(task: Task, sample: Sample, candidate: Candidate, before: Regression | None, stage: int) -> Trial:
-    """The regression of one candidate, from its regression in the ``before`` stage; what it has when time runs out."""
+    """The regression of one candidate, from the place of the stage ``before``; what it has when time runs out."""
     begun, best, failure = time.perf_counter(), None, ""
     try:
-        if before is None:
-            best = tuned(sample, candidate.family, np.ones(sample.X.shape[1]), grid=task.grid)
-        else:
-            best = tuned(sample, before.kernel, before.metric, before.place, task.grid)
+        # A metric of few rows is noisy, and rounds do not forget it: every stage begins without one.
+        start = START if before is None else before.place
+        best = tuned(sample, candidate.family, np.ones(sample.X.shape[1]), start, task.grid)
         if candidate.metric != "none":
-            for after in rounds(sample, best, candidate.metric, _ROUNDS[stage], task.grid):
+            for after in rounds(sample, best, candidate.metric, _ROUNDS, task.grid):
                 best = after
     except OutOfTime:
         failure = "there was no time for it"
