@@ -8,6 +8,8 @@ from blockbasis.estimators.features import BlockBasisFeatures as BlockBasisFeatu
 from blockbasis.estimators.gaussian_process import GaussianProcessRegressor as GaussianProcessRegressor
 from blockbasis.estimators.kernel_pca import KernelPCA as KernelPCA
 from blockbasis.estimators.ridge import KernelRidge as KernelRidge
+from blockbasis.estimators.ridge_cv import KernelRidgeClassifierCV as KernelRidgeClassifierCV
+from blockbasis.estimators.ridge_cv import KernelRidgeCV as KernelRidgeCV
 from blockbasis.estimators.spectral_clustering import SpectralClustering as SpectralClustering
 from blockbasis.exceptions import AccuracyWarning as AccuracyWarning
 from blockbasis.exceptions import PerformanceWarning as PerformanceWarning

@@ -55,7 +55,13 @@ _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 @contextmanager
 def reporting(progress: bool | Listener) -> Iterator[None]:
-    """Send the events of the work inside to a bar (True), to a callable, or nowhere (False)."""
+    """Send the events of the work inside to a bar (True), to a callable, or nowhere (False).
+
+    Work inside work that is listened to has no bar of its own.
+    """
+    if progress is True and _listener.get() is not None:
+        yield
+        return
     bar = _bar() if progress is True else None
     token = _listener.set(bar or (progress if callable(progress) else None))
     try:
@@ -72,7 +78,13 @@ def counting(stage: str | None, total: int) -> Callable[[], None]:
     return _ignore if listener is None or stage is None else _Count(stage, total, listener)
 
 
-def _ignore() -> None:
+def advancing(total: int) -> Callable[[str, int], None]:
+    """As `counting`, for pieces of different size: a function of the name of a piece done, and its size."""
+    listener = _listener.get()
+    return _ignore if listener is None else _Count("", total, listener).advance
+
+
+def _ignore(*_: object) -> None:
     pass
 
 
@@ -86,11 +98,14 @@ class _Count:
         self._lock = threading.Lock()
 
     def __call__(self) -> None:
+        self.advance(self._stage, 1)
+
+    def advance(self, stage: str, size: int) -> None:
         with self._lock:
-            self._done += 1
+            self._done += size
             elapsed = time.perf_counter() - self._start
             remaining = elapsed * (self._total - self._done) / self._done
-            self._listener(ProgressEvent(self._stage, self._done, self._total, elapsed, remaining))
+            self._listener(ProgressEvent(stage, self._done, self._total, elapsed, remaining))
 
 
 # --- bars ------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,18 @@ import blockbasis as bb
 
 COMPRESSED = bb.KernelRidge(n_clusters=3, rank=10, keep_points=False)
 CHOOSING = bb.KernelRidgeClassifier(alpha=[0.1, 1.0], bandwidth="per-class", n_jobs=1)
-RIDGES = [bb.KernelRidge(), COMPRESSED, bb.KernelRidgeClassifier(), CHOOSING]
+LEARNING = bb.KernelRidge(metric="auto", fit_intercept=True, n_jobs=1)
+SEARCHING = bb.KernelRidgeCV(n_jobs=1)
+SEARCHING_CLASSES = bb.KernelRidgeClassifierCV(n_jobs=1)
+RIDGES = [
+    bb.KernelRidge(),
+    COMPRESSED,
+    LEARNING,
+    SEARCHING,
+    bb.KernelRidgeClassifier(),
+    CHOOSING,
+    SEARCHING_CLASSES,
+]
 OTHERS = [
     bb.GaussianProcessRegressor(bandwidth="median", n_jobs=1),
     bb.BlockBasisFeatures(),
@@ -23,6 +34,10 @@ OTHERS = [
 #: Checks that a compressed matrix, or a choice by leave-one-out, cannot pass, each with its reason.
 EXPECTED = {
     COMPRESSED: {"check_sample_weight_equivalence_on_dense_data": "repeated points are clustered otherwise"},
+    **{
+        each: {"check_sample_weight_equivalence_on_dense_data": "samples of repeated points are others"}
+        for each in (LEARNING, SEARCHING, SEARCHING_CLASSES)
+    },
     CHOOSING: {"check_sample_weight_equivalence_on_dense_data": "a repeated point is not left out by leaving out one"},
 }
 

@@ -279,7 +279,7 @@ def test_progress_is_shown(regression, monkeypatch):
         ({"bandwidth": "mean"}, ValueError, "'bandwidth' parameter of KernelRidge must be one of 'median'"),
         ({"bandwidth": []}, ValueError, "a list of at least one"),
         ({"bandwidth": [1.0, -1.0]}, ValueError, "'bandwidth' parameter"),
-        ({"kernel": "rbf"}, ValueError, "'kernel' parameter of KernelRidge must be one of 'gaussian'"),
+        ({"kernel": "poly"}, ValueError, "'kernel' parameter of KernelRidge must be one of 'gaussian'"),
         ({"kernel": 3}, TypeError, "'kernel' parameter of KernelRidge"),
         (
             {"kernel": bb.Gaussian(1.0).block, "bandwidth": "auto"},

@@ -41,6 +41,7 @@ _AUTO = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0)
 
 _NAMES = {
     "gaussian": "Gaussian",
+    "rbf": "Gaussian",
     "laplacian": "Laplacian",
     "matern": "Matern",
     "cauchy": "Cauchy",
@@ -57,9 +58,9 @@ class KernelEstimator(BaseEstimator):
     Parameters
     ----------
     kernel : str, Kernel or callable
-        "gaussian", "laplacian", "matern", "cauchy", "inverse_multiquadric" or "rational_quadratic"; a kernel such as
-        ``blockbasis.Matern(1.0, nu=2.5)``, or one of scikit-learn's; or a function k(X, Y) -> array. White noise of a
-        kernel is noise of the data: no function learnt has it.
+        "gaussian" or "rbf", "laplacian", "matern", "cauchy", "inverse_multiquadric" or "rational_quadratic"; a kernel
+        such as ``blockbasis.Matern(1.0, nu=2.5)``, or one of scikit-learn's; or a function k(X, Y) -> array. White
+        noise of a kernel is noise of the data: no function learnt has it.
     bandwidth : float, "median" or None
         None: that of the kernel object given, or the square root of the number of columns for a kernel given by name
         (scikit-learn's default ``gamma``). "median": the median distance of the points. It takes the place of the
@@ -110,8 +111,19 @@ class KernelEstimator(BaseEstimator):
 
     def _check_X(self, X: Any, *, reset: bool) -> FloatArray:
         """Points to fit on (``reset``), or new points for a fitted estimator."""
-        checked = validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=reset)
-        return np.asarray(checked)
+        return np.asarray(self._validated(X, reset=reset))
+
+    def _validated(self, X: Any, *y: Any, **settings: Any) -> Any:
+        """Points, and targets if given, as arrays of float64 or float32; a column that is not finite is named."""
+        try:
+            return validate_data(self, X, *y, dtype=[np.float64, np.float32], order="C", **settings)
+        except ValueError as error:
+            bad = _not_finite(X)
+            if bad is None:
+                raise
+            raise ValueError(
+                f"The 'X' parameter of {self._caller} must be free of NaN and infinity. Got {bad} instead."
+            ) from error
 
     def _streams(self, count: int) -> list[np.random.Generator]:
         """Random streams, independent of each other, that depend on ``random_state`` alone."""
@@ -146,10 +158,10 @@ class KernelEstimator(BaseEstimator):
         n = X.shape[0]
         goal: dict[str, Any] = {"tol": self.tol, "memory": self.memory, "rank": self.rank}
         if all(value is None for value in goal.values()):
-            goal["memory"] = max(self._floats_per_point * n, dense_floats(EXACT_POINTS))
+            goal |= self._default_goal(n)
         clusters = getattr(self, self._partition_parameter)
         if clusters is None and self._takes_default_clusters:
-            clusters = default_clusters(n)
+            clusters = self._default_clusters(n)
         elif clusters is not None:
             clusters = min(check_integer(clusters, name=self._partition_parameter, caller=self._caller, low=1), n)
         kind: dict[str, Any] = {"diagonal": False}
@@ -163,6 +175,14 @@ class KernelEstimator(BaseEstimator):
             if self.tol is None or planned.stored <= _NOT_WORTH * planned.dense:
                 return factorize(X, kernel, plan=planned, **shared)
         return factorize(X, kernel, n_clusters=1, rank=n, **kind, **shared)
+
+    def _default_goal(self, n: int) -> dict[str, Any]:
+        """What of ``tol``, ``memory`` and ``rank`` is aimed at where none is given."""
+        return {"memory": max(self._floats_per_point * n, dense_floats(EXACT_POINTS))}
+
+    def _default_clusters(self, n: int) -> int:
+        """Clusters where their number is neither given nor searched for."""
+        return default_clusters(n)
 
     @property
     def _floats_per_point(self) -> int:
@@ -180,6 +200,15 @@ class KernelEstimator(BaseEstimator):
             return False
         floats = check_memory(memory, X.itemsize, X.shape[0], name="memory", caller=self._caller)
         return floats >= dense_floats(X.shape[0])
+
+
+def _not_finite(X: Any) -> str | None:
+    """The first column of a data frame that is not finite, and what is in it."""
+    for name in getattr(X, "columns", ()):
+        values = np.asarray(X[name])
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            return f"{'NaN' if np.isnan(values).any() else 'infinity'} in column {name!r}"
+    return None
 
 
 # --- kernels and bandwidths ------------------------------------------------------------------------------------------

@@ -11,17 +11,187 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis._validation import check_flag
 from blockbasis.estimators.base import bandwidth_of
-from blockbasis.estimators.ridge import Fit, KernelRidgeEstimator, Record, cv_results
+from blockbasis.estimators.ridge import Choices, Fit, KernelRidgeEstimator, Record, cv_results
 from blockbasis.operators.storage import storable
 
 
+class RidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
+    """What `KernelRidgeClassifier` and its search share: fit and decisions, once there is something to choose among."""
+
+    class_weight: Any
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Learn from points and their classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : float or array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self
+        """
+        X, y = self._validated(X, y)
+        check_classification_targets(y)
+        y = column_or_1d(y, warn=True)
+        weights = self._check_weights(sample_weight, X)
+        keep = check_flag(self.keep_points, name="keep_points", caller=self._caller)
+        used = slice(None) if weights is None else weights > 0
+        self.classes_, labels = np.unique(y[used], return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"The 'y' parameter of {self._caller}.fit must have at least two classes. Got one class, "
+                f"{self.classes_[0]!r}, instead."
+            )
+        weights = self._class_weights(y[used], None if weights is None else weights[used])
+        self._forget("cv_results_", "X_fit_", "dual_coef_")
+        rows, coefficients = self._learn(X[used], labels, weights)
+        if keep:
+            self.X_fit_ = X
+            self.dual_coef_ = np.zeros((len(X), coefficients.shape[1]))
+            self.dual_coef_[np.arange(len(X))[used][rows]] = coefficients
+            self.dual_coef_ = self.dual_coef_[:, 0] if coefficients.shape[1] == 1 else self.dual_coef_
+        return self
+
+    def _class_weights(self, y: npt.NDArray[Any], weights: FloatArray | None) -> FloatArray | None:
+        """Weights of the points times those of their classes; a class of weight zero would be left without a point."""
+        if self.class_weight is None:
+            return weights
+        of_classes = np.asarray(compute_sample_weight(self.class_weight, y))
+        if not (of_classes > 0).all():
+            raise ValueError(
+                f"The 'class_weight' parameter of {self._caller} must be positive for every class. "
+                f"Got {self.class_weight!r} instead."
+            )
+        return of_classes if weights is None else weights * of_classes
+
+    def _learn(self, X: FloatArray, labels: IntArray, weights: FloatArray | None) -> tuple[Any, FloatArray]:
+        """Rows that were learnt from, and their coefficients."""
+        Y = _targets(labels, len(self.classes_))
+        self.intercept_ = np.average(Y, axis=0, weights=weights)
+        of_choices, *streams = self._streams(3)
+        choices = self._choices(X, Y - self.intercept_, weights, of_choices)
+        rows: Any = slice(None) if choices.rows is None else choices.rows
+        X, Y, labels, weights = X[rows], Y[rows], labels[rows], None if weights is None else weights[rows]
+        fits = self._fits(choices, X, Y - self.intercept_, weights, streams)
+        choose = self._for_each_class if self._per_class else self._for_all
+        best, results = choose(fits, labels, Y, weights)
+        self._take(best, X, self._per_class)
+        self._keep_metric(choices.found, X)
+        self._keep_results(choices, results)
+        return rows, np.stack([fit.coefficients[:, c] for c, fit in enumerate(best)], axis=1)
+
+    @property
+    def _per_class(self) -> bool:
+        """Whether each class has a bandwidth of its own."""
+        return False
+
+    def _keep_results(self, choices: Choices, results: dict[str, Any] | None) -> None:
+        if results is not None:
+            self.cv_results_ = results
+
+    def _for_all(
+        self, fits: Iterator[Fit], labels: IntArray, Y: FloatArray, weights: FloatArray | None
+    ) -> tuple[list[Fit], dict[str, Any] | None]:
+        """The regressions of best leave-one-out accuracy, of least squared error among equals, for all columns."""
+        best, leading, records = None, (-np.inf, -np.inf), list[Record]()
+        for fit in fits:
+            key = _accuracy(fit, labels, Y, weights)
+            records.append(Record(fit.bandwidth, fit.alpha, key[0]))
+            if best is None or key > leading:
+                best, leading = fit, key
+        assert best is not None
+        return [best for _ in range(Y.shape[1])], cv_results(records) if len(records) > 1 else None
+
+    def _for_each_class(
+        self, fits: Iterator[Fit], labels: IntArray, Y: FloatArray, weights: FloatArray | None
+    ) -> tuple[list[Fit], dict[str, Any] | None]:
+        """A regression for each column, chosen by the leave-one-out F1 of all classes."""
+        every = list(fits)
+        if len(every) == 1:
+            return [every[0] for _ in range(Y.shape[1])], None
+        keys = [_accuracy(fit, labels, Y, weights) for fit in every]
+        values = [Y - fit.left_out for fit in every if fit.left_out is not None]
+        judge = Judge(labels, np.ones(len(labels)) if weights is None else weights)
+        chosen = each_by_f1(values, judge, start=max(range(len(every)), key=keys.__getitem__))
+        of_classes = np.array([judge.f1(winners(each)) for each in values])
+        alike = [Record(fit.bandwidth, fit.alpha, float(f1.mean())) for fit, f1 in zip(every, of_classes, strict=True)]
+        return [every[i] for i in chosen], {**cv_results(alike), "class_scores": of_classes}
+
+    def _take(self, best: list[Fit], X: FloatArray, per_class: bool) -> None:
+        """What prediction needs of the best regression of each class; classes of one matrix are evaluated together."""
+        matrices = dict.fromkeys(id(fit.A) for fit in best)
+        self.groups_ = [np.flatnonzero([id(fit.A) == key for fit in best]) for key in matrices]
+        self.expansions_ = [self._learnt([(best[c], c) for c in group.tolist()], X) for group in self.groups_]
+        self.local_share_ = np.array([fit.shares[c] for c, fit in enumerate(best)])
+        self.bandwidth_: Any = bandwidth_of(best[0].A.kernel)
+        self.alpha_: Any = float(best[0].alpha[0])
+        if per_class:
+            each = best * len(self.classes_) if len(best) == 1 else best
+            self.bandwidth_ = np.array([np.nan if fit.bandwidth is None else fit.bandwidth for fit in each])
+            self.alpha_ = np.array([fit.alpha[0] for fit in each])
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Values of the classes at new points, in bounded memory however many they are.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) for two classes, positive for the second; else (n_samples, n_classes)
+        """
+        check_is_fitted(self)
+        X = self._check_X(X, reset=False)
+        values = np.tile(self.intercept_, (len(X), 1))
+        for group, expansion in zip(self.groups_, self.expansions_, strict=True):
+            values[:, group] += self._predict(X, expansion)
+        return values[:, 0] if values.shape[1] == 1 else values
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Classes of new points.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        values = self.decision_function(X)
+        return self.classes_[winners(values.reshape(len(values), -1))]
+
+    def gradient(self, X: Any) -> FloatArray:
+        """Gradients of the decision function at new points, in the units of the columns.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features) for two classes; else (n_samples, n_features, n_classes)
+            In float64: of the functions of the cluster that a point falls into.
+        """
+        check_is_fitted(self)
+        X = self._check_X(X, reset=False)
+        slopes = np.empty((*X.shape, len(self.intercept_)))
+        for group, expansion in zip(self.groups_, self.expansions_, strict=True):
+            slopes[..., group] = expansion.gradient(X, self._threads())
+        return slopes[..., 0] if slopes.shape[-1] == 1 else slopes
+
+
 @storable
-class KernelRidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
+class KernelRidgeClassifier(RidgeClassifier):
     """Classification by kernel ridge regression on a compressed kernel matrix.
 
     Each class is regressed against the rest, with targets 1 and -1 around their mean; a point goes to the class of the
@@ -40,6 +210,9 @@ class KernelRidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
         choice is made.
     bandwidths : list of float, default=None
         Candidates of ``bandwidth="per-class"``; None is those of "auto".
+    gamma : float, default=None
+    metric : {"diagonal", "full", "auto"} or None, default=None
+        As in `KernelRidge`.
     class_weight : dict, "balanced" or None, default=None
         As in scikit-learn's ``RidgeClassifier``.
     tol, memory, n_clusters, rank, keep_points, random_state, n_jobs, verbose
@@ -57,6 +230,9 @@ class KernelRidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
     X_fit_ : ndarray of shape (n_samples, n_features)
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Weighted means of the targets.
+    metric_ : ndarray of shape (m, n_features)
+    feature_importances_ : ndarray of shape (n_features,)
+        As in `KernelRidge`, where a metric was learnt.
     expansions_ : list of Expansion
         The functions learnt, one group of classes after the other: those of ``groups_``.
     local_share_ : ndarray of shape (1,) or (n_classes,)
@@ -90,6 +266,8 @@ class KernelRidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
         kernel: Any = "gaussian",
         bandwidth: Any = None,
         bandwidths: Any = None,
+        gamma: float | None = None,
+        metric: str | None = None,
         class_weight: Any = None,
         tol: float | None = None,
         memory: int | str | None = None,
@@ -104,6 +282,8 @@ class KernelRidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
         self.kernel = kernel
         self.bandwidth = bandwidth
         self.bandwidths = bandwidths
+        self.gamma = gamma
+        self.metric = metric
         self.class_weight = class_weight
         self.tol = tol
         self.memory = memory
@@ -114,107 +294,12 @@ class KernelRidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelRidgeClassifier:
-        """Learn from points and their classes.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : float or array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        self
-        """
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C")
-        check_classification_targets(y)
-        y = column_or_1d(y, warn=True)
-        weights = self._check_weights(sample_weight, X)
-        keep = check_flag(self.keep_points, name="keep_points", caller=self._caller)
-        used = slice(None) if weights is None else weights > 0
-        self.classes_, labels = np.unique(y[used], return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"The 'y' parameter of {self._caller}.fit must have at least two classes. Got one class, "
-                f"{self.classes_[0]!r}, instead."
-            )
-        weights = self._class_weights(y[used], None if weights is None else weights[used])
-        self._forget("cv_results_", "X_fit_", "dual_coef_")
-        coefficients = self._learn(X[used], labels, weights)
-        if keep:
-            self.X_fit_ = X
-            self.dual_coef_ = np.zeros((len(X), coefficients.shape[1]))
-            self.dual_coef_[used] = coefficients
-            self.dual_coef_ = self.dual_coef_[:, 0] if coefficients.shape[1] == 1 else self.dual_coef_
-        return self
-
-    def _class_weights(self, y: npt.NDArray[Any], weights: FloatArray | None) -> FloatArray | None:
-        """Weights of the points times those of their classes; a class of weight zero would be left without a point."""
-        if self.class_weight is None:
-            return weights
-        of_classes = np.asarray(compute_sample_weight(self.class_weight, y))
-        if not (of_classes > 0).all():
-            raise ValueError(
-                f"The 'class_weight' parameter of {self._caller} must be positive for every class. "
-                f"Got {self.class_weight!r} instead."
-            )
-        return of_classes if weights is None else weights * of_classes
-
-    def _learn(self, X: FloatArray, labels: IntArray, weights: FloatArray | None) -> FloatArray:
-        Y = _targets(labels, len(self.classes_))
-        self.intercept_ = np.average(Y, axis=0, weights=weights)
-        fits = self._fits(X, Y - self.intercept_, weights)
-        per_class = isinstance(self.bandwidth, str) and self.bandwidth == "per-class"
-        choose = self._for_each_class if per_class else self._for_all
-        best = choose(fits, labels, Y, weights)
-        self._take(best, X, per_class)
-        return np.stack([fit.coefficients[:, c] for c, fit in enumerate(best)], axis=1)
-
-    def _for_all(self, fits: Iterator[Fit], labels: IntArray, Y: FloatArray, weights: FloatArray | None) -> list[Fit]:
-        """The regressions of best leave-one-out accuracy, of least squared error among equals, for all columns."""
-        best, leading, records = None, (-np.inf, -np.inf), list[Record]()
-        for fit in fits:
-            key = _accuracy(fit, labels, Y, weights)
-            records.append(Record(fit.bandwidth, fit.alpha, key[0]))
-            if best is None or key > leading:
-                best, leading = fit, key
-        assert best is not None
-        if len(records) > 1:
-            self.cv_results_ = cv_results(records)
-        return [best for _ in range(Y.shape[1])]
-
-    def _for_each_class(
-        self, fits: Iterator[Fit], labels: IntArray, Y: FloatArray, weights: FloatArray | None
-    ) -> list[Fit]:
-        """A regression for each column, chosen by the leave-one-out F1 of all classes."""
-        every = list(fits)
-        if len(every) == 1:
-            return [every[0] for _ in range(Y.shape[1])]
-        keys = [_accuracy(fit, labels, Y, weights) for fit in every]
-        values = [Y - fit.left_out for fit in every if fit.left_out is not None]
-        judge = Judge(labels, np.ones(len(labels)) if weights is None else weights)
-        chosen = each_by_f1(values, judge, start=max(range(len(every)), key=keys.__getitem__))
-        of_classes = np.array([judge.f1(winners(each)) for each in values])
-        alike = [Record(fit.bandwidth, fit.alpha, float(f1.mean())) for fit, f1 in zip(every, of_classes, strict=True)]
-        self.cv_results_ = {**cv_results(alike), "class_scores": of_classes}
-        return [every[i] for i in chosen]
-
-    def _take(self, best: list[Fit], X: FloatArray, per_class: bool) -> None:
-        """What prediction needs of the best regression of each class; classes of one matrix are evaluated together."""
-        matrices = dict.fromkeys(id(fit.A) for fit in best)
-        self.groups_ = [np.flatnonzero([id(fit.A) == key for fit in best]) for key in matrices]
-        self.expansions_ = [self._learnt([(best[c], c) for c in group.tolist()], X) for group in self.groups_]
-        self.local_share_ = np.array([fit.shares[c] for c, fit in enumerate(best)])
-        self.bandwidth_: Any = bandwidth_of(best[0].A.kernel)
-        self.alpha_: Any = float(best[0].alpha[0])
-        if per_class:
-            each = best * len(self.classes_) if len(best) == 1 else best
-            self.bandwidth_ = np.array([np.nan if fit.bandwidth is None else fit.bandwidth for fit in each])
-            self.alpha_ = np.array([fit.alpha[0] for fit in each])
+    @property
+    def _per_class(self) -> bool:
+        return isinstance(self.bandwidth, str) and self.bandwidth == "per-class"
 
     def _candidates(self) -> Any:
-        if isinstance(self.bandwidth, str) and self.bandwidth == "per-class":
+        if self._per_class:
             return "auto" if self.bandwidths is None else self.bandwidths
         if self.bandwidths is not None:
             raise ValueError(
@@ -222,38 +307,6 @@ class KernelRidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
                 f"Got it with bandwidth={self.bandwidth!r}."
             )
         return self.bandwidth
-
-    def decision_function(self, X: Any) -> FloatArray:
-        """Values of the classes at new points, in bounded memory however many they are.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) for two classes, positive for the second; else (n_samples, n_classes)
-        """
-        check_is_fitted(self)
-        X = self._check_X(X, reset=False)
-        values = np.tile(self.intercept_, (len(X), 1))
-        for group, expansion in zip(self.groups_, self.expansions_, strict=True):
-            values[:, group] += self._predict(X, expansion)
-        return values[:, 0] if values.shape[1] == 1 else values
-
-    def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Classes of new points.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        values = self.decision_function(X)
-        return self.classes_[winners(values.reshape(len(values), -1))]
 
 
 def _targets(labels: IntArray, n_classes: int) -> FloatArray:

@@ -49,6 +49,24 @@ class Expansion:
         with single_threaded():
             return np.concatenate(map_threads(self._values, pieces, n_jobs, "predict"))
 
+    def gradient(self, X: FloatArray, n_jobs: int) -> FloatArray:
+        """Gradients at new points, of shape (m, d, n_outputs), in float64."""
+        widest = max(len(points) for points in self.points)
+        pieces = [(X[tile],) for tile in tiles(len(X), max(widest, len(self.centers), X.shape[1] * self.n_outputs))]
+        with single_threaded():
+            return np.concatenate(map_threads(self._slopes, pieces, n_jobs, "gradient"))
+
+    def _slopes(self, X: FloatArray) -> FloatArray:
+        Z, core, into = self.kernel.coordinates(X).astype(np.float64, copy=False), self.kernel.core, self.kernel.map
+        shares = self.blend.shares(Z, self.centers)
+        slopes = np.zeros((*Z.shape, self.n_outputs))
+        for (i, rows, weights), moving in zip(shares, self.blend.slopes(Z, self.centers, shares), strict=True):
+            slopes[rows] += weights[:, np.newaxis, np.newaxis] * core.gradient(Z[rows], self.points[i], self.weights[i])
+            if moving.any():  # where the weights change, so does their mean of the functions
+                values = kernel_rows(core, Z[rows], self.points[i]) @ self.weights[i]
+                slopes[rows] += moving[:, :, np.newaxis] * values[:, np.newaxis, :]
+        return slopes if into is None else into.transposed(slopes)
+
     def _values(self, core: Kernel, X: FloatArray) -> FloatArray:
         values = np.zeros((len(X), self.n_outputs), dtype=self.weights[0].dtype)
         X = self.kernel.coordinates(X)

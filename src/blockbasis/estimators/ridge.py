@@ -9,11 +9,17 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from blockbasis._typing import FloatArray
-from blockbasis._validation import check_flag, check_positive
-from blockbasis.estimators.base import KernelEstimator, bandwidth_of, candidate_bandwidths
+from blockbasis._typing import FloatArray, IntArray
+from blockbasis._validation import check_choice, check_flag, check_positive
+from blockbasis.estimators.base import (
+    KernelEstimator,
+    bandwidth_of,
+    candidate_bandwidths,
+    has_bandwidth,
+    make_kernel,
+)
 from blockbasis.estimators.continuation import (
     POINTS_PER_RANK,
     Surroundings,
@@ -29,6 +35,8 @@ from blockbasis.estimators.local import (
     mixed,
     regressed_locally,
 )
+from blockbasis.estimators.search import METRICS, Candidate, Found, Task, column_scale, importances, search
+from blockbasis.kernels import Gaussian, RadialKernel
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.storage import storable
 from blockbasis.progress import reporting
@@ -67,6 +75,28 @@ class Fit:
     around: tuple[Surroundings, ...]
     local: LocalWeights | None
     shares: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """What the regressions of all points are to choose among.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable
+    bandwidths : list of float or None
+    alphas : list of ndarray of shape (n_targets,)
+    found : Found or None
+        The search that the kernel comes from.
+    rows : ndarray of int or None
+        Of the points, those that there is time for; None is all.
+    """
+
+    kernel: Any
+    bandwidths: list[float | None]
+    alphas: list[FloatArray]
+    found: Found | None = None
+    rows: IntArray | None = None
 
 
 @dataclass(frozen=True)
@@ -153,7 +183,11 @@ class KernelRidgeEstimator(KernelEstimator):
     """What regression and classification share: weights, candidates, and the regressions of all of them."""
 
     alpha: Any
+    gamma: float | None
+    metric: str | None
     keep_points: bool
+    metric_: FloatArray
+    feature_importances_: FloatArray
 
     def _check_weights(self, sample_weight: Any, X: FloatArray) -> FloatArray | None:
         if sample_weight is None:
@@ -175,15 +209,64 @@ class KernelRidgeEstimator(KernelEstimator):
         """What bandwidths to look at."""
         return self.bandwidth
 
-    def _fits(self, X: FloatArray, Y: FloatArray, weights: FloatArray | None) -> Iterator[Fit]:
-        """The regressions of every bandwidth and ridge to choose among, one matrix after the other."""
+    def _bandwidths(self) -> Any:
+        """What bandwidths to look at, ``gamma`` among them."""
+        given = self._candidates()
+        if self.gamma is None:
+            return given
+        if given is not None or self.kernel not in ("gaussian", "rbf"):
+            raise ValueError(
+                f"The 'gamma' parameter of {self._caller} goes with kernel='rbf' and without a bandwidth. "
+                f"Got it with kernel={self.kernel!r}, bandwidth={given!r}."
+            )
+        return Gaussian.from_gamma(check_positive(self.gamma, name="gamma", caller=self._caller)).bandwidth
+
+    def _choices(self, X: FloatArray, Y: FloatArray, weights: FloatArray | None, rng: np.random.Generator) -> Choices:
+        """Bandwidths and ridges to look at, of the kernel given or of that with a learnt metric."""
         alphas = check_alphas(self.alpha, Y.shape[1], caller=self._caller)
-        of_bandwidths, of_matrices, of_places = self._streams(3)
-        bandwidths = candidate_bandwidths(self._candidates(), self.kernel, X, of_bandwidths, caller=self._caller)
+        kernel, given, found = self.kernel, self._bandwidths(), None
+        if self.metric is not None:
+            check_choice(self.metric, (*METRICS[1:], "auto"), name="metric", caller=self._caller)
+            found = self._learn_metric(X, Y, weights, rng)
+            kernel = found.kernel
+        return Choices(kernel, candidate_bandwidths(given, kernel, X, rng, caller=self._caller), alphas, found)
+
+    def _learn_metric(
+        self, X: FloatArray, Y: FloatArray, weights: FloatArray | None, rng: np.random.Generator
+    ) -> Found:
+        """The best metric of the kinds asked for, with a bandwidth that goes with it."""
+        family = make_kernel(self.kernel, None, caller=self._caller)
+        if not (isinstance(family, RadialKernel) and has_bandwidth(family)):
+            raise ValueError(
+                f"The 'metric' parameter of {self._caller} goes with a radial kernel of one bandwidth. "
+                f"Got it with {family!r}."
+            )
+        kinds = METRICS if self.metric in (None, "auto") else (self.metric,)
+        task = Task(X, in_units(Y, weights), weights, (column_scale(X, weights),))
+        with reporting(self.verbose > 0):
+            return search(task, [Candidate(family, kind) for kind in kinds], rng)
+
+    def _keep_metric(self, found: Found | None, X: FloatArray) -> None:
+        """Attributes of a learnt metric."""
+        self._forget("metric_", "feature_importances_")
+        if found is not None:
+            self.metric_ = np.diag(found.metric) if found.metric.ndim == 1 else found.metric
+            self.feature_importances_ = importances(found.metric, X)
+
+    def _fits(
+        self,
+        choices: Choices,
+        X: FloatArray,
+        Y: FloatArray,
+        weights: FloatArray | None,
+        streams: Sequence[np.random.Generator],
+    ) -> Iterator[Fit]:
+        """The regressions of every bandwidth and ridge to choose among, one matrix after the other."""
+        (of_matrices, of_places), alphas, bandwidths = streams, choices.alphas, choices.bandwidths
         choosing = len(alphas) * len(bandwidths) > 1
         partition = None
         for bandwidth, rng in zip(bandwidths, of_matrices.spawn(len(bandwidths)), strict=True):
-            kernel = self._kernel(bandwidth)
+            kernel = make_kernel(choices.kernel, bandwidth, caller=self._caller)
             A = self._factorize(X, kernel, rng, partition)
             ridges = [alpha + kernel.noise for alpha in alphas]
             if A.n_clusters > 1 and (self.n_clusters is not None or self._takes_default_clusters):
@@ -259,8 +342,110 @@ class KernelRidgeEstimator(KernelEstimator):
             return expansion(X, self._threads())
 
 
+class RidgeRegressor(MultiOutputMixin, RegressorMixin, KernelRidgeEstimator):
+    """What `KernelRidge` and its search share: fit and prediction, once there is something to choose among."""
+
+    fit_intercept: bool
+    dual_coef_: FloatArray
+    expansion_: Expansion
+
+    @property
+    def _one_for_each_target(self) -> bool:
+        """Whether the ridge is an array, as it was given."""
+        return isinstance(self.alpha, np.ndarray) and self.alpha.ndim > 0
+
+    def _keep_results(self, choices: Choices, records: list[Record]) -> None:
+        if len(records) > 1:
+            self.cv_results_ = cv_results(records)
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Learn from points and their targets.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            float32 points are worked on in float32.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        sample_weight : float or array-like of shape (n_samples,), default=None
+            How many times each point counts; zero leaves it out.
+
+        Returns
+        -------
+        self
+        """
+        X, y = self._validated(X, y, multi_output=True, y_numeric=True)
+        weights = self._check_weights(sample_weight, X)
+        keep = check_flag(self.keep_points, name="keep_points", caller=self._caller)
+        centred = check_flag(self.fit_intercept, name="fit_intercept", caller=self._caller)
+        Y = y.reshape(len(y), -1).astype(np.float64)
+        used: Any = slice(None) if weights is None else weights > 0
+        weights = None if weights is None else weights[used]
+        intercept = np.average(Y[used], axis=0, weights=weights) if centred else np.zeros(Y.shape[1])
+        of_choices, *streams = self._streams(3)
+        choices = self._choices(X[used], Y[used] - intercept, weights, of_choices)
+        if choices.rows is not None:
+            used = np.arange(len(X))[used][choices.rows]
+            weights = None if weights is None else weights[choices.rows]
+        best, records = _least_squares(self._fits(choices, X[used], Y[used] - intercept, weights, streams), weights)
+        self.expansion_ = self._learnt([(best, target) for target in range(Y.shape[1])], X[used])
+        self.local_share_ = best.shares
+        self.intercept_ = intercept
+        self.bandwidth_ = bandwidth_of(best.A.kernel)
+        self.alpha_ = best.alpha.copy() if self._one_for_each_target else float(best.alpha[0])
+        self._n_dimensions = y.ndim
+        self._forget("cv_results_", "X_fit_", "dual_coef_", "factorization_")
+        self._keep_metric(choices.found, X[used])
+        self._keep_results(choices, records)
+        if keep:
+            self.X_fit_, self.factorization_ = X, best.A
+            self.dual_coef_ = np.zeros_like(Y)
+            self.dual_coef_[used] = best.coefficients
+            self.dual_coef_ = self.dual_coef_.reshape(y.shape)
+        return self
+
+    def predict(self, X: Any) -> FloatArray:
+        """Values at new points, in bounded memory however many they are.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_targets)
+        """
+        check_is_fitted(self)
+        values = self._predict(self._check_X(X, reset=False), self.expansion_) + self.intercept_
+        return values if self._n_dimensions == 2 else values[:, 0]
+
+    def gradient(self, X: Any) -> FloatArray:
+        """Gradients of the prediction at new points, in the units of the columns.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features) or (n_samples, n_features, n_targets)
+            In float64: of the function of the cluster that a point falls into.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import blockbasis as bb
+        >>> X = np.random.default_rng(0).uniform(-1, 1, size=(500, 2))
+        >>> model = bb.KernelRidge(1e-3, bandwidth=1.0).fit(X, X[:, 0] ** 2)
+        >>> model.gradient([[0.5, 0.0]]).round(1) + 0.0
+        array([[1., 0.]])
+        """
+        check_is_fitted(self)
+        slopes = self.expansion_.gradient(self._check_X(X, reset=False), self._threads())
+        return slopes if self._n_dimensions == 2 else slopes[..., 0]
+
+
 @storable
-class KernelRidge(MultiOutputMixin, RegressorMixin, KernelRidgeEstimator):
+class KernelRidge(RidgeRegressor):
     """Kernel ridge regression on a compressed kernel matrix.
 
     scikit-learn's ``KernelRidge`` with time and memory linear in the number of points, and prediction at a cost that
@@ -271,14 +456,24 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelRidgeEstimator):
     alpha : float, ndarray of shape (n_targets,), or list of float, default=1.0
         Ridge, above 0. An array has one for each target, as in scikit-learn. A list or tuple has candidates: the one
         with the least squared leave-one-out error, over all targets, is taken.
-    kernel : {"gaussian", "laplacian", "matern", "cauchy", "inverse_multiquadric", "rational_quadratic"}, Kernel or \
-callable, default="gaussian"
+    kernel : {"gaussian", "rbf", "laplacian", "matern", "cauchy", "inverse_multiquadric", "rational_quadratic"}, \
+Kernel or callable, default="gaussian"
         A name, a kernel such as ``blockbasis.Matern(1.0, nu=2.5)``, one of scikit-learn's, or a function
         k(X, Y) -> array. The white noise of a kernel is added to ``alpha``.
     bandwidth : float, {"median", "auto"}, list of float or None, default=None
         None: that of the kernel object, or the square root of the number of columns for a kernel given by name, which
         is scikit-learn's default ``gamma``. "median": the median distance of two points. A list: candidates, chosen
         like ``alpha`` and together with it; "auto": 1/16 to 2 times the median distance.
+    gamma : float, default=None
+        scikit-learn's parameter of the "rbf" kernel, exp(-gamma |x - y|^2), in place of ``bandwidth``.
+    metric : {"diagonal", "full", "auto"} or None, default=None
+        Distances |L (x - y)| learnt from the data: rounds of a regression of at most 2,000 points and the mean outer
+        product of its gradients, as long as the leave-one-out error falls. "diagonal" learns a weight for each column;
+        "auto" takes no metric, a diagonal or a full one, by leave-one-out. The columns are first scaled to standard
+        deviation 1. With ``bandwidth=None`` the bandwidth is that of the least error; one that is given is for mapped
+        points L x, whose total variance is that of standardised columns.
+    fit_intercept : bool, default=False
+        Whether to learn the targets around their mean, to which predictions return far from all training points.
     tol, memory, n_clusters, rank : default=None
         How the kernel matrix is compressed, as in `blockbasis.factorize`, without a diagonal part. With none of
         ``tol``, ``memory`` and ``rank``: up to 1,000 points exactly, more in 100 floats for each point. Without
@@ -303,6 +498,11 @@ callable, default="gaussian"
         The function learnt: all that prediction needs.
     local_share_ : ndarray of shape (n_targets,)
         Share of the local regressions in it.
+    intercept_ : ndarray of shape (n_targets,)
+    metric_ : ndarray of shape (m, n_features)
+        L, where it was learnt.
+    feature_importances_ : ndarray of shape (n_features,)
+        Diagonal of LᵀL for columns in units of their standard deviation, with sum 1; where L was learnt.
     alpha_ : float or ndarray of shape (n_targets,)
     bandwidth_ : float, ndarray of shape (n_features,) or None
         One for each column where the kernel object has these; None where it has no bandwidth, as a function.
@@ -314,6 +514,7 @@ callable, default="gaussian"
 
     See Also
     --------
+    KernelRidgeCV : Everything chosen by leave-one-out.
     KernelRidgeClassifier : Classification, with a bandwidth for each class.
 
     Notes
@@ -326,6 +527,13 @@ callable, default="gaussian"
     training points it goes where the kernel goes, to zero for one that decays.
     Leave-one-out errors are exact for given bases, inner matrix, local columns and shares: they are not built anew
     without the point.
+
+    References
+    ----------
+    A. Radhakrishnan, D. Beaglehole, P. Pandit, M. Belkin: Mechanism for feature learning in neural networks and
+    backpropagation-free machine learning models. Science 383 (2024), 1461-1467.
+    D. Beaglehole, D. Holzmüller, A. Radhakrishnan, M. Belkin: xRFM: accurate, scalable, and interpretable feature
+    learning models for tabular data. 2025.
 
     Examples
     --------
@@ -341,15 +549,15 @@ callable, default="gaussian"
     (2.0, 0.01)
     """
 
-    dual_coef_: FloatArray
-    expansion_: Expansion
-
     def __init__(
         self,
         alpha: Any = 1.0,
         *,
         kernel: Any = "gaussian",
         bandwidth: Any = None,
+        gamma: float | None = None,
+        metric: str | None = None,
+        fit_intercept: bool = False,
         tol: float | None = None,
         memory: int | str | None = None,
         n_clusters: int | None = None,
@@ -362,6 +570,9 @@ callable, default="gaussian"
         self.alpha = alpha
         self.kernel = kernel
         self.bandwidth = bandwidth
+        self.gamma = gamma
+        self.metric = metric
+        self.fit_intercept = fit_intercept
         self.tol = tol
         self.memory = memory
         self.n_clusters = n_clusters
@@ -370,60 +581,6 @@ callable, default="gaussian"
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelRidge:
-        """Learn from points and their targets.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            float32 points are worked on in float32.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-        sample_weight : float or array-like of shape (n_samples,), default=None
-            How many times each point counts; zero leaves it out.
-
-        Returns
-        -------
-        self
-        """
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C", multi_output=True, y_numeric=True)
-        weights = self._check_weights(sample_weight, X)
-        keep = check_flag(self.keep_points, name="keep_points", caller=self._caller)
-        Y = y.reshape(len(y), -1).astype(np.float64)
-        used = slice(None) if weights is None else weights > 0
-        weights = None if weights is None else weights[used]
-        best, records = _least_squares(self._fits(X[used], Y[used], weights), weights)
-        self.expansion_ = self._learnt([(best, target) for target in range(Y.shape[1])], X[used])
-        self.local_share_ = best.shares
-        self.bandwidth_ = bandwidth_of(best.A.kernel)
-        self.alpha_ = (
-            best.alpha.copy() if isinstance(self.alpha, np.ndarray) and self.alpha.ndim else float(best.alpha[0])
-        )
-        self._n_dimensions = y.ndim
-        self._forget("cv_results_", "X_fit_", "dual_coef_", "factorization_")
-        if len(records) > 1:
-            self.cv_results_ = cv_results(records)
-        if keep:
-            self.X_fit_, self.factorization_ = X, best.A
-            self.dual_coef_ = np.zeros_like(Y)
-            self.dual_coef_[used] = best.coefficients
-            self.dual_coef_ = self.dual_coef_.reshape(y.shape)
-        return self
-
-    def predict(self, X: Any) -> FloatArray:
-        """Values at new points, in bounded memory however many they are.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_targets)
-        """
-        check_is_fitted(self)
-        values = self._predict(self._check_X(X, reset=False), self.expansion_)
-        return values if self._n_dimensions == 2 else values[:, 0]
 
 
 def _column(local: LocalWeights | None, cluster: int, target: int, count: int) -> FloatArray:
@@ -441,3 +598,9 @@ def _least_squares(fits: Iterator[Fit], weights: FloatArray | None) -> tuple[Fit
         records.append(Record(fit.bandwidth, fit.alpha, score))
     assert best is not None
     return best, records
+
+
+def in_units(Y: FloatArray, weights: FloatArray | None) -> FloatArray:
+    """Each target over its root mean square, so that none counts for more than others; zero for a constant one."""
+    size = np.sqrt(np.average(Y**2, axis=0, weights=weights))
+    return np.asarray(np.divide(Y, size, out=np.zeros_like(Y), where=size > 0))

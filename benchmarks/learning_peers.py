@@ -1,0 +1,168 @@
+"""Searches with no argument beside what scikit-learn has: errors and processor seconds, means over three splits.
+
+python benchmarks/learning_peers.py [--data NAME ...] [--methods NAME ...] [--splits 3] [--out FOLDER]
+
+Data are NPZ files in the directory that BLOCKBASIS_DATA names; the splits are those published with them, or nine to
+one at random. Columns are standardised for the peers and given as they are to ours; targets have standard deviation 1.
+No setting of ours depends on the data set, and none was chosen on test rows. Writes learning.jsonl, from which a run
+that was interrupted goes on, and learning.md. Run with OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import time
+
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.kernel_approximation import Nystroem
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import RidgeClassifierCV, RidgeCV
+from sklearn.metrics import f1_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+
+import blockbasis as bb
+
+REGRESSION = ("elevators", "bike", "keggdirected", "pumadyn32nm", "census_house", "cpusmall", "abalone")
+CLASSES = ("covtype", "pendigits", "gesture")
+ALPHAS = np.logspace(-6, 2, 9)
+GAMMAS = (0.03, 0.1, 0.3, 1.0, 3.0)
+EXACT_ROWS = 10_000
+
+
+def split(name: str, seed: int) -> tuple[np.ndarray, ...]:
+    """Points and targets to learn from, and to test on."""
+    with np.load(pathlib.Path(os.environ["BLOCKBASIS_DATA"]) / f"{name}.npz") as file:
+        X, y, published = file["X"].astype(float), file["y"], file.get("test")
+    order = np.random.default_rng(seed).permutation(len(X))
+    train, test = order[len(X) // 10 :], order[: len(X) // 10]
+    if published is not None:
+        train, test = np.flatnonzero(~published[:, seed]), np.flatnonzero(published[:, seed])
+    elif name == "pendigits":
+        train, test = np.arange(7494), np.arange(7494, len(X))
+    elif name == "covtype":
+        train, test = order[:100_000], order[100_000:120_000]
+    if name in REGRESSION:
+        y = (y - y[train].mean()) / y[train].std()
+    return X[train], y[train], X[test], y[test]
+
+
+def standardised(X: np.ndarray, X_new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    mean, deviation = X.mean(axis=0), X.std(axis=0)
+    deviation[deviation == 0] = 1
+    return (X - mean) / deviation, (X_new - mean) / deviation
+
+
+# --- methods: predictions at new points ------------------------------------------------------------------------------
+
+
+def ours(X, y, X_new, classes, seed):
+    model = (bb.KernelRidgeClassifierCV if classes else bb.KernelRidgeCV)(random_state=seed, n_jobs=1)
+    return model.fit(X, y).predict(X_new)
+
+
+def boosting(X, y, X_new, classes, seed):
+    model = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
+    return model(max_iter=1000, early_stopping=True, random_state=seed).fit(X, y).predict(X_new)
+
+
+def nystroem(X, y, X_new, classes, seed):
+    X, X_new = standardised(X, X_new)
+    linear = RidgeClassifierCV(ALPHAS) if classes else RidgeCV(ALPHAS)
+    pipeline = make_pipeline(Nystroem(n_components=min(1500, len(X) // 2), random_state=seed), linear)
+    grid = {"nystroem__gamma": [gamma / X.shape[1] for gamma in GAMMAS]}
+    return GridSearchCV(pipeline, grid, cv=3).fit(X, y).predict(X_new)
+
+
+def exact(X, y, X_new, classes, seed):
+    X, X_new = standardised(X, X_new)
+    rows = np.random.default_rng(seed).permutation(len(X))
+    labels = np.unique(y) if classes else None
+    Y = 2.0 * (y[:, np.newaxis] == labels) - 1 if classes else y
+    grid = {"gamma": [gamma / X.shape[1] for gamma in GAMMAS], "alpha": [1e-3, 1e-2, 1e-1]}
+    few = rows[:2000]
+    search = GridSearchCV(KernelRidge(kernel="rbf"), grid, cv=3, scoring="neg_mean_squared_error").fit(X[few], Y[few])
+    rows = rows[:EXACT_ROWS]
+    values = search.best_estimator_.fit(X[rows], Y[rows]).predict(X_new)
+    return labels[values.argmax(axis=1)] if classes else values
+
+
+METHODS = {"ours": ours, "boosting": boosting, "nystroem": nystroem, "exact": exact}
+
+
+# --- the table -------------------------------------------------------------------------------------------------------
+
+
+def error_of(name: str, y: np.ndarray, guess: np.ndarray) -> float:
+    """RMSE; share of wrong classes; for gesture, 1 less the mean F1 of the classes."""
+    if name in REGRESSION:
+        return float(np.sqrt(np.mean((guess - y) ** 2)))
+    return float(1 - f1_score(y, guess, average="macro")) if name == "gesture" else float(np.mean(guess != y))
+
+
+def measured(name: str, method: str, seed: int) -> dict[str, object]:
+    X, y, X_new, y_new = split(name, seed)
+    start = time.process_time()
+    guess = METHODS[method](X, y, X_new, name in CLASSES, seed)
+    seconds = time.process_time() - start
+    return {
+        "data": name,
+        "method": method,
+        "split": seed,
+        "rows": len(X),
+        "error": error_of(name, y_new, guess),
+        "seconds": seconds,
+    }
+
+
+def markdown(records: list[dict], methods: list[str]) -> str:
+    """Mean errors and processor seconds, a line for each data set; the least error is bold."""
+    lines = [
+        "| data | rows | " + " | ".join(f"{m}: error | s" for m in methods) + " |",
+        "| --- " * (2 + 2 * len(methods)) + "|",
+    ]
+    for name in dict.fromkeys(record["data"] for record in records):
+        own = [record for record in records if record["data"] == name]
+        means = {
+            m: [float(np.mean([r[key] for r in own if r["method"] == m] or [np.nan])) for key in ("error", "seconds")]
+            for m in methods
+        }
+        least = np.nanmin([error for error, _ in means.values()])
+        cells = [
+            f"{'**' if e == least else ''}{e:.4g}{'**' if e == least else ''} | {s:.0f}" for e, s in means.values()
+        ]
+        lines.append(f"| {name} | {own[0]['rows']} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", nargs="+", choices=REGRESSION + CLASSES, default=REGRESSION + CLASSES)
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("benchmarks/results"))
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    path = arguments.out / "learning.jsonl"
+    records = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    done = {(record["data"], record["method"], record["split"]) for record in records}
+    for seed in range(arguments.splits):
+        for name in arguments.data:
+            for method in arguments.methods:
+                if (name, method, seed) in done or (name == "pendigits" and seed > 0 and method != "ours"):
+                    continue
+                records.append(measured(name, method, seed))
+                with path.open("a") as file:
+                    file.write(json.dumps(records[-1]) + "\n")
+                print(json.dumps(records[-1]), flush=True)
+    table = markdown(records, list(METHODS))
+    (arguments.out / "learning.md").write_text(table)
+    print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,319 @@
+"""Metrics learnt from data: rounds of a kernel ridge regression and the mean outer product of its gradients.
+
+An isotropic kernel is blind to what the columns mean. The gradients of a regression tell: with M the mean of their
+outer products, distances |M^(1/2) (x - y)| are long where the function changes and short where it does not. The next
+regression, by these distances, has better gradients, and so on.
+
+References
+----------
+A. Radhakrishnan, D. Beaglehole, P. Pandit, M. Belkin: Mechanism for feature learning in neural networks and
+backpropagation-free machine learning models. Science 383 (2024), 1461-1467.
+D. Beaglehole, D. Holzmüller, A. Radhakrishnan, M. Belkin: xRFM: accurate, scalable, and interpretable feature learning
+models for tabular data. 2025.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+from scipy import linalg
+from scipy.linalg import lapack
+
+from blockbasis._linalg import eigenpairs
+from blockbasis._typing import FloatArray
+from blockbasis.kernels import Kernel, RadialKernel, WithMetric, squared_distances
+from blockbasis.kernels.linear_map import LinearMap
+
+#: What is added to the squared lengths of a metric, relative to the longest: no direction is lost for good.
+_FLOOR = 1e-6
+#: Directions of a full metric, at most.
+_WIDE = 128
+#: Gradients of one round: rows times columns times targets.
+_GRADIENT_NUMBERS = 4_000_000
+_FEWEST_GRADIENTS = 256
+#: A round that gains less than this share of the error is the last.
+_GAIN = 2e-3
+#: Bandwidths are the median distance times powers of 2, ridges powers of 4, between these.
+_BANDWIDTH_STEPS = (-5, 6)
+_ALPHA_STEPS = (-12, 3)
+#: Moves of a bandwidth and a ridge: each alone, and along the valley in which a longer bandwidth wants a smaller ridge.
+_MOVES = ((0, 1), (0, -1), (1, 0), (-1, 0), (1, -1), (-1, 1))
+START = (1, -3)
+#: Pairs whose median is the unit of bandwidths.
+_MEDIAN_ROWS = 400
+
+#: A bandwidth and a ridge, in steps.
+Place: TypeAlias = tuple[int, int]
+
+
+class OutOfTime(Exception):
+    """A regression would begin after the deadline."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Some of the data, on which exact regressions are affordable.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        In float64.
+    Y : ndarray of shape (n, n_targets)
+        Around their mean.
+    weights : ndarray of shape (n,) or None
+        Positive: how many times each point counts.
+    deadline : float
+        No regression begins after this time of `time.perf_counter`.
+    """
+
+    X: FloatArray
+    Y: FloatArray
+    weights: FloatArray | None = None
+    deadline: float = math.inf
+
+    def error(self, left_out: FloatArray) -> float:
+        """Mean squared leave-one-out residual."""
+        return float(np.average((left_out**2).mean(axis=1), weights=self.weights))
+
+    def spread(self) -> float:
+        """Mean square of the targets: the error of knowing nothing."""
+        return self.error(self.Y)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Bandwidths and ridges to choose among.
+
+    Parameters
+    ----------
+    alphas : tuple of float
+        Ridges; none stands for powers of 4.
+    bandwidth : float or None
+        The one bandwidth, for distances of the sample; None stands for the median distance times powers of 2.
+    """
+
+    alphas: tuple[float, ...] = ()
+    bandwidth: float | None = None
+
+    @property
+    def limits(self) -> tuple[Place, Place]:
+        """First and last step of bandwidths, and of ridges."""
+        lengths = _BANDWIDTH_STEPS if self.bandwidth is None else (0, 0)
+        return lengths, (0, len(self.alphas) - 1) if self.alphas else _ALPHA_STEPS
+
+    def at(self, place: Place, unit: float) -> tuple[float, float]:
+        """Bandwidth and ridge of a place."""
+        length = unit * 2.0 ** place[0] if self.bandwidth is None else self.bandwidth
+        return length, self.alphas[place[1]] if self.alphas else 4.0 ** place[1]
+
+
+FREE = Grid()
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """An exact kernel ridge regression of a sample.
+
+    Parameters
+    ----------
+    kernel : RadialKernel
+        With its bandwidth.
+    metric : ndarray of shape (d,) or (m, d)
+        L of the distances |L (x - y)|, or the diagonal of a diagonal one.
+    place : tuple of int
+        Bandwidth and ridge in steps.
+    alpha : float
+    coefficients : ndarray of shape (n, n_targets)
+    error : float
+        Mean squared leave-one-out residual.
+    """
+
+    kernel: RadialKernel
+    metric: FloatArray
+    place: Place
+    alpha: float
+    coefficients: FloatArray
+    error: float
+
+    def whole_kernel(self) -> Kernel:
+        """The kernel as a function of the points of the sample."""
+        return WithMetric(self.kernel, LinearMap(self.metric.copy()))
+
+
+def leave_one_out(
+    K: FloatArray, Y: FloatArray, weights: FloatArray | None, alpha: float
+) -> tuple[FloatArray, FloatArray]:
+    """Coefficients of a ridge regression, and the residual of each point predicted from all the others.
+
+    With a = (K + alpha / weights)^-1 y the residual of point i is a_i over the i-th diagonal entry of the inverse.
+
+    Raises
+    ------
+    LinAlgError
+        Where the matrix is not definite to rounding.
+    """
+    shifted = K.copy(order="F")
+    shifted[np.diag_indices_from(shifted)] += alpha if weights is None else alpha / weights
+    factor, failed = lapack.dpotrf(shifted, lower=True, clean=False, overwrite_a=True)
+    if failed:
+        raise linalg.LinAlgError(f"the kernel matrix is not definite with a ridge of {alpha:.3g}")
+    coefficients = np.asarray(linalg.cho_solve((factor, True), Y, check_finite=False))
+    inverse, failed = lapack.dpotri(factor, lower=True, overwrite_c=True)
+    if failed:
+        raise linalg.LinAlgError(f"the kernel matrix is singular with a ridge of {alpha:.3g}")
+    return coefficients, coefficients / np.diagonal(inverse)[:, np.newaxis]
+
+
+# --- bandwidth and ridge ---------------------------------------------------------------------------------------------
+
+
+def tuned(
+    sample: Sample, family: RadialKernel, metric: FloatArray, start: Place = START, grid: Grid = FREE
+) -> Regression:
+    """The regression of least leave-one-out error over bandwidths and ridges, found from ``start`` step by step.
+
+    Parameters
+    ----------
+    sample : Sample
+    family : RadialKernel
+        Its bandwidth is of no account.
+    metric : ndarray of shape (d,) or (m, d)
+    start : tuple of int
+    grid : Grid
+
+    Returns
+    -------
+    Regression
+
+    Raises
+    ------
+    OutOfTime
+    LinAlgError
+        Where no regression could be solved.
+    """
+    at = _regressions(sample, family, metric, grid)
+    (least, most), (lowest, highest) = grid.limits
+    place = min(max(start[0], least), most), min(max(start[1], lowest), highest)
+    seen = {place: at(place)}
+    best, improving = seen[place], True
+    while improving:
+        improving = False
+        for move in _MOVES:
+            while True:
+                there = best.place[0] + move[0], best.place[1] + move[1]
+                inside = least <= there[0] <= most and lowest <= there[1] <= highest
+                if not inside or there in seen:
+                    break
+                seen[there] = at(there)
+                if seen[there].error >= best.error:
+                    break
+                best, improving = seen[there], True
+    if not math.isfinite(best.error):
+        raise linalg.LinAlgError(f"no regression with {family!r} has a finite leave-one-out error")
+    return best
+
+
+def _regressions(sample: Sample, family: RadialKernel, metric: FloatArray, grid: Grid) -> Callable[[Place], Regression]:
+    """A function that makes the regression of a place; distances are computed once."""
+    Z = LinearMap(metric.copy())(sample.X)
+    Z = Z - Z.mean(axis=0)
+    squared = squared_distances(Z, Z, snap=True)
+    unit = _median_distance(squared)
+    last: tuple[int, FloatArray] | None = None
+
+    def at(place: Place) -> Regression:
+        nonlocal last
+        if time.perf_counter() > sample.deadline:
+            raise OutOfTime
+        length, alpha = grid.at(place, unit)
+        kernel = replace(family, bandwidth=length)
+        if last is None or last[0] != place[0]:
+            last = place[0], kernel.profile(squared.copy())
+        try:
+            coefficients, left_out = leave_one_out(last[1], sample.Y, sample.weights, alpha)
+            error = sample.error(left_out)
+        except linalg.LinAlgError:
+            coefficients, error = np.zeros_like(sample.Y), math.inf
+        error = error if math.isfinite(error) else math.inf
+        return Regression(kernel, metric, place, alpha, coefficients, error)
+
+    return at
+
+
+def _median_distance(squared: FloatArray) -> float:
+    """Median distance of two different points; 1 when no two differ."""
+    some = squared[:_MEDIAN_ROWS, :_MEDIAN_ROWS]
+    positive = some[some > 0]
+    return math.sqrt(float(np.median(positive))) if positive.size else 1.0
+
+
+# --- rounds ----------------------------------------------------------------------------------------------------------
+
+
+def rounds(sample: Sample, first: Regression, kind: str, limit: int, grid: Grid = FREE) -> Iterator[Regression]:
+    """Regressions by better and better metrics, as long as leave-one-out says so.
+
+    Parameters
+    ----------
+    sample : Sample
+    first : Regression
+        Of the same sample.
+    kind : {"diagonal", "full"}
+    limit : int
+        Rounds, at most.
+    grid : Grid
+
+    Yields
+    ------
+    Regression
+        The best so far, after each round.
+    """
+    best = current = first
+    for _ in range(limit):
+        metric = updated_metric(sample, current, kind)
+        if metric is None:
+            return
+        current = tuned(sample, current.kernel, metric, current.place, grid)
+        gained = current.error < (1 - _GAIN) * best.error
+        best = current if current.error < best.error else best
+        yield best
+        if not gained:
+            return
+
+
+def updated_metric(sample: Sample, regression: Regression, kind: str) -> FloatArray | None:
+    """The metric that the gradients of a regression ask for; None where they all vanish.
+
+    Parameters
+    ----------
+    sample : Sample
+    regression : Regression
+    kind : {"diagonal", "full"}
+
+    Returns
+    -------
+    ndarray of shape (d,) for "diagonal", (m, d) for "full"
+        With entries, or singular values, of at most 1.
+    """
+    n, d = sample.X.shape
+    count = max(_FEWEST_GRADIENTS, _GRADIENT_NUMBERS // (d * sample.Y.shape[1]))
+    rows = slice(None, min(n, count))
+    slopes = regression.whole_kernel().gradient(sample.X[rows], sample.X, regression.coefficients)
+    if sample.weights is not None:
+        slopes *= np.sqrt(sample.weights[rows] / sample.weights[rows].mean())[:, np.newaxis, np.newaxis]
+    largest = float(np.abs(slopes).max(initial=0.0))
+    if not (math.isfinite(largest) and largest > 0):
+        return None
+    slopes /= largest  # squares shall neither overflow nor vanish
+    if kind == "diagonal":
+        moments = np.einsum("idt,idt->d", slopes, slopes)
+        return np.asarray(np.sqrt(moments / moments.max() + _FLOOR))
+    flat = slopes.transpose(0, 2, 1).reshape(-1, d)
+    values, vectors = eigenpairs(flat.T @ flat)
+    values, vectors = values[-_WIDE:], vectors[:, -_WIDE:]
+    return np.asarray(np.sqrt(np.maximum(values, 0) / values[-1] + _FLOOR)[:, np.newaxis] * vectors.T)

@@ -1,0 +1,272 @@
+"""The search for a kernel, its metric, bandwidth and ridge: successive halving by leave-one-out on growing samples."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from blockbasis._parallel import single_threaded
+from blockbasis._typing import FloatArray
+from blockbasis.estimators.metric_learning import FREE, START, Grid, OutOfTime, Regression, Sample, rounds, tuned
+from blockbasis.kernels import Kernel, RadialKernel, WithMetric
+from blockbasis.kernels.linear_map import LinearMap
+from blockbasis.progress import advancing
+
+METRICS = ("none", "diagonal", "full")
+#: Rows of the largest sample, as a part of all, and between these; each stage has half of the rows of the next.
+_PART_OF_ROWS = 3
+_LARGEST_SAMPLE = (800, 2000)
+_STAGES = 3
+_SMALLEST_SAMPLE = 200
+#: Candidates that go on to the second stage and to the third.
+_KEPT = (4, 2)
+#: Rounds of a metric in a stage, at most.
+_ROUNDS = 4
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A family of kernels, and what its metric may be: "none", "diagonal" or "full"."""
+
+    family: RadialKernel
+    metric: str
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What a search is to find the kernel for.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    Y : ndarray of shape (n, n_targets)
+        Around their mean.
+    weights : ndarray of shape (n,) or None
+    scales : sequence of ndarray of shape (d,)
+        By what to multiply the columns first: the one of least leave-one-out error is taken.
+    grid : Grid
+        Bandwidths and ridges to choose among.
+    seconds : float
+        After which nothing new begins.
+    """
+
+    X: FloatArray
+    Y: FloatArray
+    weights: FloatArray | None
+    scales: Sequence[FloatArray]
+    grid: Grid = FREE
+    seconds: float = math.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A candidate in a stage: its regression, or why there is none."""
+
+    candidate: Candidate
+    stage: int
+    n_rows: int
+    seconds: float
+    regression: Regression | None
+    failure: str = ""
+
+    @property
+    def error(self) -> float:
+        return math.inf if self.regression is None else self.regression.error
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The winner of a search.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        As a function of the points given, with its bandwidth.
+    metric : ndarray of shape (d,) or (m, d)
+        Of its distances; mapped points have the total variance that standardised columns have.
+    scale : ndarray of shape (d,)
+        What the columns were multiplied by before the search.
+    trial : Trial
+    trials : list of Trial
+        All of them.
+    """
+
+    kernel: Kernel
+    metric: FloatArray
+    scale: FloatArray
+    trial: Trial
+    trials: list[Trial]
+
+    @property
+    def alpha(self) -> float:
+        assert self.trial.regression is not None
+        return self.trial.regression.alpha
+
+
+def search(task: Task, candidates: Sequence[Candidate], rng: np.random.Generator) -> Found:
+    """The candidate of least leave-one-out error.
+
+    All candidates begin on a small sample; the better half goes on to one of twice the rows, with what it has learnt.
+
+    Raises
+    ------
+    ValueError
+        Where every candidate fails.
+    """
+    deadline = time.perf_counter() + task.seconds
+    order = rng.permutation(len(task.X))[: sample_sizes(len(task.X))[-1]]
+    with single_threaded():
+        scale = _best_scale(task, candidates[0].family, order)
+        trials = _halving(task, candidates, order, scale, deadline)
+    best = _best(trials)
+    if best.regression is None:
+        reasons = "; ".join(dict.fromkeys(trial.failure for trial in trials))
+        raise ValueError(f"None of the {len(candidates)} candidates of the search could be fitted: {reasons}.")
+    kernel, metric = _in_units_of_columns(best.regression, scale, np.asarray(task.X[order], dtype=np.float64))
+    return Found(kernel, metric, scale, best, trials)
+
+
+def sample_sizes(n: int) -> list[int]:
+    """Rows of the stages."""
+    low, high = _LARGEST_SAMPLE
+    largest = min(n, max(low, min(high, n // _PART_OF_ROWS)))
+    sizes = {max(min(_SMALLEST_SAMPLE, largest), largest // 2**halvings) for halvings in range(_STAGES)}
+    return sorted(sizes)
+
+
+def _sample(task: Task, rows: FloatArray, scale: FloatArray, deadline: float) -> Sample:
+    points = task.X[rows].astype(np.float64)
+    centred = points - points.mean(axis=0)
+    weights = None if task.weights is None else task.weights[rows]
+    return Sample(centred * scale, task.Y[rows], weights, deadline)
+
+
+def _best_scale(task: Task, family: RadialKernel, order: FloatArray) -> FloatArray:
+    """That of least leave-one-out error on the smallest sample; the first where none can be fitted."""
+    if len(task.scales) == 1:
+        return task.scales[0]
+    rows, errors = order[: sample_sizes(len(task.X))[0]], []
+    for scale in task.scales:
+        try:
+            sample = _sample(task, rows, scale, math.inf)
+            errors.append(tuned(sample, family, np.ones_like(scale), grid=task.grid).error)
+        except (linalg.LinAlgError, ValueError):
+            errors.append(math.inf)
+    return task.scales[int(np.argmin(errors))]
+
+
+def _halving(
+    task: Task, candidates: Sequence[Candidate], order: FloatArray, scale: FloatArray, deadline: float
+) -> list[Trial]:
+    sizes, trials = sample_sizes(len(task.X)), list[Trial]()
+    going: list[tuple[Candidate, Regression | None]] = [(candidate, None) for candidate in candidates]
+    numbers = [len(candidates), *(min(kept, len(candidates)) for kept in _KEPT)]
+    advance = advancing(sum(number * size**3 for number, size in zip(numbers, sizes, strict=False)))
+    for stage, size in enumerate(sizes):
+        sample = _sample(task, order[:size], scale, deadline)
+        done = list[Trial]()
+        for candidate, before in going:
+            patient = not done and stage == 0  # something must come of any search
+            on = replace(sample, deadline=math.inf) if patient else sample
+            done.append(_trial(task, on, candidate, before, stage))
+            advance(f"search: {name_of(candidate.family)}, metric {candidate.metric}, {size} rows", size**3)
+        trials += done
+        going = [(trial.candidate, trial.regression) for trial in sorted(done, key=lambda trial: trial.error)]
+        going = [each for each in going[: (*_KEPT, 0)[stage]] if each[1] is not None]
+        if time.perf_counter() > deadline:
+            break
+    return trials
+
+
+def _trial(task: Task, sample: Sample, candidate: Candidate, before: Regression | None, stage: int) -> Trial:
+    """The regression of one candidate, from the place of the stage ``before``; what it has when time runs out."""
+    begun, best, failure = time.perf_counter(), None, ""
+    try:
+        # A metric of few rows is noisy, and rounds do not forget it: every stage begins without one.
+        start = START if before is None else before.place
+        best = tuned(sample, candidate.family, np.ones(sample.X.shape[1]), start, task.grid)
+        if candidate.metric != "none":
+            for after in rounds(sample, best, candidate.metric, _ROUNDS, task.grid):
+                best = after
+    except OutOfTime:
+        failure = "there was no time for it"
+    except (linalg.LinAlgError, ValueError) as error:
+        failure = str(error)
+    return Trial(candidate, stage, len(sample.X), time.perf_counter() - begun, best, failure)
+
+
+def _best(trials: list[Trial]) -> Trial:
+    """The least error of the last stage in which anything was fitted: errors of smaller samples are larger."""
+    last = max((trial.stage for trial in trials if trial.regression is not None), default=0)
+    return min((trial for trial in trials if trial.stage == last), key=lambda trial: trial.error)
+
+
+def _in_units_of_columns(regression: Regression, scale: FloatArray, X: FloatArray) -> tuple[Kernel, FloatArray]:
+    """Kernel and metric of a regression of scaled columns, as functions of the columns themselves."""
+    metric = regression.metric * scale
+    if metric.ndim == 1 and (metric == 1).all():
+        return regression.kernel, metric
+    mapped = LinearMap(metric.copy())(X - X.mean(axis=0))
+    variance = float(mapped.var(axis=0).sum())
+    factor = math.sqrt(X.shape[1] / variance) if variance > 0 else 1.0
+    metric = metric * factor
+    family = replace(regression.kernel, bandwidth=regression.kernel.bandwidth * factor)
+    return WithMetric(family, LinearMap(metric.copy())), metric
+
+
+def column_scale(X: FloatArray, weights: FloatArray | None) -> FloatArray:
+    """What makes the standard deviation of each column 1; zero for constant columns, which tell nothing."""
+    double = X.astype(np.float64, copy=False)
+    centred = double - double[0]  # far from zero the mean is rounded
+    mean = np.average(centred, axis=0, weights=weights)
+    deviation = np.sqrt(np.average((centred - mean) ** 2, axis=0, weights=weights))
+    varies = (centred != 0).any(axis=0) & (deviation > 0)
+    if not varies.any():
+        return np.ones(X.shape[1])
+    return np.asarray(np.divide(1, deviation, out=np.zeros_like(deviation), where=varies))
+
+
+def importances(metric: FloatArray, X: FloatArray) -> FloatArray:
+    """Diagonal of LᵀL for columns in units of their standard deviation, with sum 1; zeros where all is constant."""
+    squared = metric**2 if metric.ndim == 1 else (metric**2).sum(axis=0)
+    weighed = squared * X.var(axis=0, dtype=np.float64)
+    total = float(weighed.sum())
+    return np.asarray(weighed / total) if total > 0 else np.zeros(len(weighed))
+
+
+def name_of(family: RadialKernel) -> str:
+    """The name that estimators know a family by."""
+    return type(family).__name__.lower()
+
+
+def search_results(found: Found) -> dict[str, Any]:
+    """Trials as scikit-learn's searches by halving show them."""
+    trials = found.trials
+    scores = np.array([1 - trial.error for trial in trials])
+    stages = np.array([trial.stage for trial in trials])
+
+    def each(value: Callable[[Regression], float]) -> FloatArray:
+        return np.array([np.nan if trial.regression is None else value(trial.regression) for trial in trials])
+
+    return {
+        "iter": stages,
+        "n_resources": np.array([trial.n_rows for trial in trials]),
+        "param_kernel": np.array([name_of(trial.candidate.family) for trial in trials]),
+        "param_metric": np.array([trial.candidate.metric for trial in trials]),
+        "param_bandwidth": each(lambda regression: regression.kernel.bandwidth),
+        "param_alpha": each(lambda regression: regression.alpha),
+        "mean_test_score": scores,
+        "rank_test_score": np.array(
+            [
+                1 + np.count_nonzero((stages > s) | ((stages == s) & (scores > v)))
+                for s, v in zip(stages, scores, strict=True)
+            ]
+        ),
+        "fit_time": np.array([trial.seconds for trial in trials]),
+    }

@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+import blockbasis as bb
+from blockbasis.estimators import ridge_cv, search
+from blockbasis.progress import reporting
+
+
+def data(seed=0, n=900):
+    """A rough function of two of six columns, which are on different scales."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 6)) * np.r_[1e-3, 1, 1e4, 1, 1, 1]
+    return X, 50 + np.sin(2e3 * X[:, 0]) + np.abs(X[:, 2]) / 1e4 + 0.05 * rng.normal(size=n)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y = data()
+    return bb.KernelRidgeCV(random_state=0, n_jobs=1).fit(X[:700], y[:700]), X, y
+
+
+def test_it_beats_fixed_settings(fitted):
+    model, X, y = fitted
+    plain = bb.KernelRidge(fit_intercept=True).fit(X[:700] / X.std(axis=0), y[:700])
+    error = 1 - model.score(X[700:], y[700:])
+    assert error < 0.05
+    assert error < 0.3 * (1 - plain.score(X[700:] / X.std(axis=0), y[700:]))
+
+
+def test_what_it_says(fitted):
+    model, X, _ = fitted
+    results = model.cv_results_
+    assert set(results["param_kernel"]) == {"gaussian", "laplacian", "matern"}
+    assert np.count_nonzero(results["iter"] == 0) == 9
+    assert results["n_resources"].max() == 700
+    winner = int(np.argmin(results["rank_test_score"]))
+    assert results["rank_test_score"][winner] == 1 and results["iter"][winner] == results["iter"].max()
+    assert model.best_score_ == results["mean_test_score"][winner]
+    assert model.best_params_["kernel"] == results["param_kernel"][winner]
+    assert model.best_params_["metric"] == results["param_metric"][winner]
+    assert sorted(model.feature_importances_.argsort()[-2:]) == [0, 2]
+    np.testing.assert_allclose(model.scale_, X[:700].std(axis=0))
+
+
+def test_gradients_are_in_units_of_the_columns(fitted):
+    model, X, _ = fitted
+    step = np.array([1e-8, 0, 0, 0, 0, 0])
+    difference = (model.predict(X[700:] + step) - model.predict(X[700:] - step)) / 2e-8
+    np.testing.assert_allclose(model.gradient(X[700:])[:, 0], difference, atol=1e-3 * np.abs(difference).max())
+
+
+def test_the_seed_alone_decides(fitted):
+    model, X, y = fitted
+    again = clone(model).fit(X[:700], y[:700])
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def test_saved_and_loaded(fitted, tmp_path):
+    model, X, _ = fitted
+    bb.save(model, tmp_path / "model.bbf")
+    loaded = bb.load(tmp_path / "model.bbf")
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    assert loaded.best_params_ == model.best_params_
+
+
+def test_more_points_are_compressed():
+    X, y = data(1, n=2500)
+    model = bb.KernelRidgeCV(kernel="laplacian", metric="diagonal", random_state=0).fit(X[:2200], y[:2200])
+    assert model.factorization_.n_clusters == ridge_cv.default_number_of_clusters(2200) > 1
+    assert model.score(X[2200:], y[2200:]) > 0.98
+
+
+def test_ridges_that_are_given(regression):
+    X, y, _ = regression
+    model = bb.KernelRidgeCV(alphas=[10.0, 20.0], kernel="matern", metric=None).fit(X, y)
+    assert model.alpha_ in (10.0, 20.0)
+    assert set(model.cv_results_["param_alpha"]) <= {10.0, 20.0}
+
+
+def test_gamma_fixes_the_kernel(regression):
+    X, y, X_new = regression
+    model = bb.KernelRidgeCV([0.5], kernel="rbf", gamma=0.25).fit(X, y)
+    same = bb.KernelRidge(0.5, bandwidth=2.0, fit_intercept=True).fit(X, y)
+    np.testing.assert_allclose(model.predict(X_new), same.predict(X_new), atol=1e-9)
+    np.testing.assert_array_equal(model.scale_, 1)
+
+
+def test_columns_may_stay_as_they_are(regression):
+    X, y, _ = regression
+    raw = bb.KernelRidgeCV(standardize=False, kernel="gaussian", metric=None).fit(X * [1, 1, 100], y)
+    np.testing.assert_array_equal(raw.scale_, 1)
+    assert isinstance(raw.factorization_.kernel, bb.Gaussian)
+
+
+def test_targets_count_alike(regression):
+    X, y, X_new = regression
+    Y = np.stack([y, 1e6 * np.sin(3 * X[:, 1])], axis=1)
+    model = bb.KernelRidgeCV(random_state=0).fit(X, Y)
+    assert model.predict(X_new).shape == (50, 2)
+    assert model.score(X, Y) > 0.8
+
+
+def test_classes(classes):
+    X, y, X_new, y_new = classes
+    model = bb.KernelRidgeClassifierCV(random_state=0).fit(X, y)
+    assert model.score(X_new, y_new) > 0.9
+    assert model.best_params_["alpha"] == model.alpha_
+    assert model.gradient(X_new).shape == (100, 2, 3)
+
+
+def test_a_class_of_one_row():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 2)), np.r_[np.zeros(30), np.ones(29), 2]
+    assert set(bb.KernelRidgeClassifierCV(random_state=0).fit(X, y).predict(X)) <= {0, 1, 2}
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 20])
+def test_few_rows(n):
+    X = np.random.default_rng(0).normal(size=(n, 3))
+    assert np.isfinite(bb.KernelRidgeCV(random_state=0).fit(X, X[:, 0]).predict(X)).all()
+
+
+def test_a_constant_target():
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    model = bb.KernelRidgeCV(random_state=0).fit(X, np.full(50, 3.0))
+    np.testing.assert_allclose(model.predict(X), 3)
+
+
+def test_columns_of_zero_variance():
+    X = np.random.default_rng(0).normal(size=(100, 3))
+    X[:, 1] = 1e8
+    model = bb.KernelRidgeCV(random_state=0).fit(X, X[:, 0])
+    assert model.feature_importances_[1] == 0 and model.score(X, X[:, 0]) > 0.99
+    X[:, 1] = 0
+    assert model.score(X, X[:, 0]) > 0.99  # of a column that never varied nothing is known
+
+
+@pytest.mark.parametrize(("value", "what"), [(np.nan, "NaN"), (np.inf, "infinity")])
+def test_what_is_not_finite_is_refused_by_the_name_of_its_column(value, what):
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 2)), columns=["height", "weight"])
+    y = frame["height"].copy()
+    frame.loc[3, "weight"] = value
+    for model in (bb.KernelRidgeCV(), bb.KernelRidge()):
+        with pytest.raises(ValueError, match=f"{what} in column 'weight'"):
+            model.fit(frame, y)
+    with pytest.raises(ValueError, match=f"{what} in column 'weight'"):
+        bb.KernelRidgeClassifierCV().fit(frame, y > 0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"kernel": "poly"}, ValueError, "'kernel' parameter of KernelRidgeCV"),
+        ({"kernel": bb.Gaussian([1.0, 2.0, 3.0])}, ValueError, "radial kernel of one bandwidth"),
+        ({"metric": "square"}, ValueError, "'metric' parameter of KernelRidgeCV"),
+        ({"alphas": []}, ValueError, "'alphas' parameter of KernelRidgeCV"),
+        ({"alphas": [1.0, -1.0]}, ValueError, "'alphas' parameter of KernelRidgeCV"),
+        ({"gamma": 1.0, "kernel": "matern"}, ValueError, "'gamma' parameter of KernelRidgeCV"),
+        ({"standardize": "yes"}, ValueError, "'standardize' parameter of KernelRidgeCV"),
+        ({"standardize": 1}, TypeError, "'standardize' parameter of KernelRidgeCV"),
+        ({"time_budget": 0}, ValueError, "'time_budget' parameter of KernelRidgeCV"),
+        ({"fit_intercept": None}, TypeError, "'fit_intercept' parameter of KernelRidgeCV"),
+    ],
+)
+def test_bad_parameters(regression, settings, error, message):
+    X, y, _ = regression
+    with pytest.raises(error, match=message):
+        bb.KernelRidgeCV(**settings).fit(X, y)
+
+
+def test_a_search_where_every_candidate_fails_says_why(regression, monkeypatch):
+    X, y, _ = regression
+
+    def failing(*_, **__):
+        raise ValueError("the moon is in the way")
+
+    monkeypatch.setattr(search, "tuned", failing)
+    with pytest.raises(ValueError, match="None of the 9 candidates.*the moon is in the way"):
+        bb.KernelRidgeCV(standardize=True).fit(X, y)
+
+
+def test_an_interrupt_passes_and_leaves_no_model(regression, monkeypatch):
+    X, y, X_new = regression
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(search, "rounds", interrupted)
+    model = bb.KernelRidgeCV(verbose=1)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert not [name for name in vars(model) if name.endswith("_") and name != "n_features_in_"]
+
+
+def test_a_budget_of_time_is_kept():
+    X, y = data(2, n=30_000)
+    begun = time.perf_counter()
+    with pytest.warns(bb.PerformanceWarning, match="time_budget=3 is too short for all 30000 points"):
+        model = bb.KernelRidgeCV(time_budget=3.0, random_state=0, n_jobs=1).fit(X, y)
+    assert time.perf_counter() - begun < 8
+    assert model.score(X[:1000], y[:1000]) > 0.5
+    assert 0 < np.count_nonzero(model.dual_coef_) < 30_000
+
+
+def test_one_listener_hears_all(regression):
+    X, y, _ = regression
+    events = []
+    with reporting(events.append):
+        bb.KernelRidgeCV(kernel="laplacian", verbose=1).fit(X, y)
+    assert events[0].stage == "search: laplacian, metric none, 200 rows"
+    searching = [event for event in events if event.stage.startswith("search")]
+    assert searching[-1].done <= searching[-1].total and searching[0].remaining > 0
+    assert any(event.stage == "bases" for event in events)
