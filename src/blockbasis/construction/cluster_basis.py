@@ -29,6 +29,8 @@ _POWER_ITERATIONS = 1
 _DIRECT = 3
 #: The Gram matrix of the rows is computed where there are at most so many rows for each unit of rank.
 _GRAM = 6
+#: Energies of a Gram matrix below this share of the largest are rounding.
+_GRAM_NOISE = 1e-14
 #: Directions of singular values below so many roundings of the largest are not kept.
 _NEGLIGIBLE = 10.0
 #: A diagonal part is fitted where the diagonal has more than this share of the error that a basis leaves, and the basis
@@ -253,6 +255,7 @@ def leading_directions(
     """
     if gram is not None:
         vectors, energies = _leading_eigenvectors(gram, min(width, *B.shape), rng, start)
+        energies[energies < _GRAM_NOISE * energies[0]] = 0
         right = B.astype(np.float32).T @ vectors.astype(np.float32)
         return Directions(vectors, energies, right.astype(np.float64))
     B = B.astype(np.float32) if single else B

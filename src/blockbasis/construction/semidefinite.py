@@ -59,7 +59,7 @@ def semidefinite_inner(inner: InnerMatrix, precision: float, allowed: float = 0.
 
 def _semidefinite_panels(part: InnerMatrix, rounding: float, smallest: float) -> tuple[FloatArray, ...]:
     """Panels of a connected component; ``smallest`` is a shift that does not matter."""
-    C = part.todense().astype(np.float64, copy=False)
+    C = np.array(part.todense(), dtype=np.float64)
     negligible = rounding * float(np.abs(np.diagonal(C)).max(initial=0.0))
     if _cholesky(C, negligible) is not None:
         return part.panels
@@ -74,7 +74,8 @@ def _semidefinite_panels(part: InnerMatrix, rounding: float, smallest: float) ->
         removed = (vectors * values) @ vectors.T
         if zeros is not None:
             removed[zeros] = 0
-        C = C - removed
+        C -= removed
+        del removed, factor
         if len(C) <= _DECOMPOSED and _cholesky(C, negligible) is not None:
             return part.with_entries(C).panels
         lowest = float(np.abs(values).max(initial=smallest))
@@ -90,6 +91,8 @@ def _definite_shift(C: FloatArray, trials: tuple[float, ...]) -> tuple[float, Fl
             return shift, factor
     while True:
         shift *= _STEP_UP
+        if not math.isfinite(shift):
+            raise linalg.LinAlgError("the inner matrix has entries that are not finite")
         if (factor := _cholesky(C, shift)) is not None:
             return shift, factor
 

@@ -32,8 +32,8 @@ from blockbasis.planning.survey import DROPPED_SHARE, WHOLE_SHARE
 
 #: The check must show the tolerance met by this many standard errors.
 _DEVIATIONS = 2.5
-#: Factor and increment of the ranks of clusters that have more than half of their share of the allowed error, and the
-#: number of times that ranks are raised.
+#: Largest factor and increment of the ranks of clusters that have more than half of their share of the allowed error,
+#: and the number of times that ranks are raised.
 _RAISE = 1.4
 _RAISE_MORE = 4
 _RAISES = 8
@@ -82,9 +82,8 @@ def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: in
     diagonal = method.diagonal
     if diagonal and goal.tol is not None:
         diagonal = _diagonal_pays(plan, check, draft, values)
-    measured = check.measure(draft, values, draft.ranks, diagonal=diagonal)
-    if goal.tol is not None and goal.tol < np.finfo(matrix.dtype).eps:  # the check cannot see the rounding of entries
-        _warn_of(float(np.finfo(matrix.dtype).eps), plan)
+    measured = check.measure(draft, values, draft.ranks, diagonal=diagonal, spectral=goal.ridge > 0)
+    _warn_if_missed(plan, measured, float(np.finfo(matrix.dtype).eps))
     evaluated = Entries(for_bases, for_inner, matrix.entries - for_bases - for_inner)
     A = assemble(matrix, partition, draft, evaluated, n_jobs, diagonal, measured.relative())
     return _with_exact_inner(matrix, A) if method.inner == "exact" else A
@@ -145,7 +144,7 @@ def _spending_budget(
         held_back = (ranks == draft.ranks) & (draft.ranks < plan.partition.sizes)
         if stored >= _SPENT * plan.goal.memory or not held_back.any():
             break
-        higher = np.minimum((_RAISE * draft.ranks).astype(np.intp) + _RAISE_MORE, plan.partition.sizes)
+        higher = _higher(draft.ranks, plan.partition.sizes)
         bases = _raised_bases(matrix, plan, draft.bases, np.where(held_back, higher, 0), sizes, streams[0], n_jobs)
         draft = sketched_draft(
             matrix, plan.partition, bases, method, sizes, streams[1], n_jobs, known=(draft, ~held_back)
@@ -177,8 +176,9 @@ def _meeting_tolerance(
     for _ in range(_RAISES):
         values = check.evaluate(matrix, draft, n_jobs)
         measured, share = _share_of_allowed(plan, check, draft, values)
-        raised = _raised(measured, plan, draft, share)
-        if share <= goal_share:
+        if share > goal_share:
+            raised = _raised(measured, plan, draft, share / goal_share)
+        else:
             ranks = _smallest_ranks(plan, check, draft, values, share, goal_share)
             raised = _rebalanced(plan, draft, ranks)
             if balanced or (raised == draft.ranks).all():
@@ -196,11 +196,7 @@ def _meeting_tolerance(
         bases = _raised_bases(matrix, plan, draft.bases, np.where(same, 0, raised), sizes, streams[0], n_jobs)
         draft = sketched_draft(matrix, partition, bases, method, sizes, streams[1], n_jobs, kept, (draft, same))
     draft = semidefinite_draft(matrix, draft, plan.goal.allowed(measured.norm))
-    values = check.evaluate(matrix, draft, n_jobs)
-    measured, share = _share_of_allowed(plan, check, draft, values)
-    if share > 1:
-        _warn_of(measured.relative().value, plan)
-    return draft, values
+    return draft, check.evaluate(matrix, draft, n_jobs)
 
 
 def _rebalanced(plan: Plan, draft: Draft, ranks: IntArray) -> IntArray:
@@ -217,9 +213,13 @@ def _rebalanced(plan: Plan, draft: Draft, ranks: IntArray) -> IntArray:
 
 
 def _higher(ranks: IntArray, sizes: IntArray) -> IntArray:
-    """Ranks raised by a factor; a cluster is kept whole where its rank would be close to its size."""
-    higher = np.minimum((_RAISE * ranks).astype(np.intp) + _RAISE_MORE, sizes)
-    return np.where(higher > WHOLE_SHARE * sizes, sizes, higher).astype(np.intp)
+    """Ranks raised by a factor and an increment."""
+    return _whole_or(np.minimum((_RAISE * ranks).astype(np.intp) + _RAISE_MORE, sizes), sizes)
+
+
+def _whole_or(ranks: IntArray, sizes: IntArray) -> IntArray:
+    """The ranks, or the size of a cluster where its rank is close to that: the cluster is kept whole."""
+    return np.where(ranks > WHOLE_SHARE * sizes, sizes, ranks).astype(np.intp)
 
 
 def _raised_bases(
@@ -265,8 +265,8 @@ def _raised(measured: Measured, plan: Plan, draft: Draft, share: float) -> IntAr
     over = over if over.any() else growing
     rates = np.array([_decay(basis.residuals) for basis in draft.bases])
     more = np.ceil(np.log(max(share / _RAISED_SHARE, 1.0)) / rates) + _RAISE_MORE
-    higher = np.minimum(ranks + np.minimum(more, ranks).astype(np.intp), _higher(ranks, sizes))
-    return np.where(over, np.maximum(higher, np.minimum(ranks + 1, sizes)), ranks).astype(np.intp)
+    higher = np.minimum(ranks + np.minimum(more, np.maximum(ranks, _RAISE_MORE)), _higher(ranks, sizes))
+    return np.where(over, _whole_or(higher.astype(np.intp), sizes), ranks).astype(np.intp)
 
 
 def _decay(residuals: FloatArray) -> float:
@@ -316,9 +316,17 @@ def _diagonal_pays(plan: Plan, check: HeldOutCheck, draft: Draft, values: list[F
     return too_much or without.error > (1 + _DIAGONAL_PAYS) * carried.error
 
 
-def _warn_of(error: float, plan: Plan) -> None:
+def _warn_if_missed(plan: Plan, measured: Measured, rounding: float) -> None:
+    """Warn of a tolerance that the check does not show to be met, or that is below the rounding of the entries."""
+    goal = plan.goal
+    if goal.tol is None:
+        return
+    upper = measured.upper(_DEVIATIONS)
+    if upper <= goal.allowed(measured.norm, upper, measured.spectral) and goal.tol >= rounding:
+        return
+    error = max(measured.relative().value, rounding)
     warnings.warn(
-        f"The tolerance of {plan.goal.tol:g} was not reached: the relative error is about {error:.2g}. "
+        f"The tolerance of {goal.tol:g} was not reached: the relative error is about {error:.2g}. "
         "Take a larger tolerance, a smaller cutoff, or dtype=numpy.float64.",
         AccuracyWarning,
         stacklevel=5,

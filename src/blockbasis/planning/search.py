@@ -109,8 +109,8 @@ def _better_neighbour(job: Job, look: Callable[..., Survey], here: Survey, most:
 def _cost(job: Job, found: Survey) -> float:
     """Cost by which surveys are compared: floats for a tolerance, error for a budget, raised where work is excessive.
 
-    The work before the pass over the points grows with the number of clusters and is free of n. Where it exceeds the
-    work of the pass, and is not short, each doubling counts as more floats.
+    The work before the pass over the points grows with the number of clusters and does not depend on n. Where it
+    exceeds the work of the pass, and is not short, each doubling counts as more floats.
     """
     if not found.complete:
         return math.inf

@@ -43,8 +43,8 @@ _DIAGONAL_ROUNDS = 1
 _HELD_OUT_ROWS = 3
 #: A cluster is kept whole where its rank exceeds this share of its points.
 WHOLE_SHARE = 0.75
-#: Clusters kept whole are considered where the subset has nearly all points: at least one of so many.
-_NEARLY_ALL = 1.6
+#: Clusters kept whole are considered where each point of the subset stands for at most so many points.
+_NEARLY_WHOLE_SET = 1.6
 #: Share of the allowed squared error at which a survey reads the ranks: the rest is for the error of the inner matrix,
 #: and for the standard errors by which the check must show the tolerance met.
 _SURVEYED_SHARE = 0.75
@@ -196,7 +196,7 @@ def _survey_cluster(
         rng,
         diagonal=job.method.diagonal,
         rounds=_DIAGONAL_ROUNDS,
-        sizes=replace(SURVEY, negligible=job.goal.negligible, single=job.goal.single),
+        sizes=replace(SURVEY, negligible=job.goal.negligible, single=job.goal.tol is not None and job.goal.single),
     )
     found = resolved(found, rank)
     columns: ColumnSample | None = None
@@ -216,7 +216,7 @@ def _survey_cluster(
     residuals = np.minimum.accumulate(np.maximum(residuals, 0)) * scale**2
     if len(residuals) <= rank:  # there are no more directions above rounding
         residuals = np.concatenate((residuals, np.full(rank + 1 - len(residuals), residuals[-1])))
-    if scale <= _NEARLY_ALL and rank >= _most_directions(size):  # a cluster that is kept whole has no error
+    if scale <= _NEARLY_WHOLE_SET and rank >= _most_directions(size):  # a cluster that is kept whole has no error
         residuals = np.concatenate((residuals, np.linspace(residuals[-1], 0, round(size * scale) - rank + 1)[1:]))
     return ClusterSurvey(size * scale, residuals, bool(part.any()), energies)
 
@@ -294,11 +294,14 @@ def _related(found: list[ClusterSurvey], picked: IntArray, weights: FloatArray, 
     counts = np.full(len(found), float(len(found[0].energies)))
     if budget > 0:
         kept = _kept(np.array([each.energies for each in found]), weights, budget)
+        kept[np.arange(len(found)), picked] = True  # energies are without the diagonal
         counts = np.maximum(kept.sum(axis=1), 1.0)
         among = np.where(kept[:, picked], weights, 0.0)
         np.fill_diagonal(among, 0.0)
         some = among.any(axis=1)
         related[some] = among[some]
+    if len(found) == 1:  # the others have its rank
+        return counts[:, np.newaxis]
     np.fill_diagonal(related, 0.0)
     related *= ((counts - 1) / np.maximum(related.sum(axis=1), np.finfo(np.float64).tiny))[:, np.newaxis]
     np.fill_diagonal(related, 1.0)
