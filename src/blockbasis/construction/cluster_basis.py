@@ -46,7 +46,7 @@ _LEVERAGE_SHARE = 0.8
 _DISTANCE_SHARE = 0.5
 #: Singular values below this share of the largest are left out of a least-squares fit.
 _AMPLIFIED = 1e-8
-#: Least number of landmarks from all points of a cluster that is kept whole.
+#: A cluster that is kept whole draws at least so many landmarks from among all points.
 _LEAST_OTHERS = 8
 #: Added to the Gram matrix of the landmarks' columns, as a share of its trace: smaller directions are rounding.
 _RIDGE = 1e-13
@@ -295,7 +295,7 @@ def _leading_eigenvectors(
 def _right_rotation(projected: FloatArray, width: int) -> tuple[FloatArray, FloatArray]:
     """The ``width`` leading right singular vectors of a tall matrix, and the squared singular values.
 
-    The Gram matrix has half of the digits, which is enough for entries in float32 and takes a third of the time.
+    Entries in float32 are squared in float64, which loses nothing and takes a third of the time of the factorization.
     """
     if projected.dtype == np.float32:
         tall = projected.astype(np.float64)

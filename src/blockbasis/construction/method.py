@@ -54,7 +54,7 @@ class SampleSizes:
     inner_rows : int
         Rows for each unit of rank that determine the inner matrix.
     single : bool
-        Whether directions are found in float32: enough for errors down to about 1e-4.
+        Whether directions are found in float32: enough for tolerances down to 3e-4.
     lonely_columns : int
         Columns of a cluster whose points have less energy with all others than with themselves: pairs of near points
         are few, and fewer columns would miss them.

@@ -54,7 +54,7 @@ class Blend:
 
     @classmethod
     def of(cls, partition: Partition, X: FloatArray) -> Blend:
-        """The widest borders for which few points have more than one cluster or two.
+        """The widest borders for which points take part in 0.6 clusters beside the nearest, on average.
 
         Parameters
         ----------

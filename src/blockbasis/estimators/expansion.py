@@ -17,7 +17,7 @@ from blockbasis.matrix import tiles
 class Expansion:
     """Functions f(x) = K(x, S_i) W_i, i the cluster of the nearest centre: all that prediction needs.
 
-    Near the border between clusters f(x) is a mean of theirs.
+    Near the border between clusters f(x) is a weighted mean of the functions of the clusters nearby.
 
     Parameters
     ----------

@@ -523,8 +523,8 @@ Kernel or callable, default="gaussian"
     each cluster, of the data at its points and those beyond its border, which sees them more finely. Their shares are
     those of the least squared leave-one-out error. There is no second one with ``tol``, which asks for the regression
     of the kernel matrix itself, and where the compression leaves out next to nothing beside the ridge.
-    The function learnt at the points is continued to new points from those around the nearest cluster. Far from all
-    training points it goes where the kernel goes, to zero for one that decays.
+    The function learnt at the points is continued to new points from those around the nearest clusters, by weights that
+    change continuously. Far from all training points it goes where the kernel goes, to zero for one that decays.
     Leave-one-out errors are exact for given bases, inner matrix, local columns and shares: they are not built anew
     without the point.
 

@@ -15,7 +15,7 @@ from blockbasis.partition import QUICK, Partition, Partitioner
 from blockbasis.planning import costs
 from blockbasis.planning.goal import Goal, Job
 from blockbasis.planning.search import expected_ranks, least_stored, search_clusters
-from blockbasis.planning.survey import WHOLE_SHARE, Survey
+from blockbasis.planning.survey import Survey, most_directions
 
 #: Factor and increment of the ranks that are built over the expected ones, so that the check can choose.
 _RESERVE = 1.18
@@ -160,7 +160,7 @@ class Plan:
 
 def with_reserve(ranks: IntArray, sizes: IntArray) -> IntArray:
     """Ranks to build, with a reserve for the check; a cluster is kept whole where its rank is close to its size."""
-    most = np.ceil(WHOLE_SHARE * sizes).astype(np.intp)
+    most = most_directions(sizes)
     more = np.ceil(_RESERVE * ranks).astype(np.intp) + _RESERVE_MORE
     return np.asarray(np.where(ranks >= most, sizes, np.minimum(more, most)), dtype=np.intp)
 

@@ -6,7 +6,6 @@ to have the ranks of the surveyed clusters nearest in size. When the points are 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -144,7 +143,7 @@ def survey(
     scale = 1.0 if chosen is None else n / count
     picked, weights = _pick_clusters(partition, rng, known=isinstance(matrix, CachedKernelMatrix))
     sizes = partition.sizes[picked]
-    most = np.array([_most_directions(int(size)) for size in sizes])
+    most = most_directions(sizes)
     highest = np.minimum(rank, most)
     streams = rng.spawn(len(picked))
     found: list[ClusterSurvey] = [None] * len(picked)  # type: ignore[list-item]
@@ -160,9 +159,9 @@ def survey(
         highest[todo] = np.minimum(2 * highest[todo], most[todo])
 
 
-def _most_directions(size: int) -> int:
-    """Largest rank that is surveyed: a cluster of a higher rank is kept whole."""
-    return math.ceil(WHOLE_SHARE * size)
+def most_directions(sizes: IntArray | int) -> IntArray:
+    """Largest rank of clusters of these sizes: a cluster of a higher rank is kept whole."""
+    return np.ceil(WHOLE_SHARE * np.asarray(sizes)).astype(np.intp)
 
 
 def _pick_clusters(
@@ -216,7 +215,7 @@ def _survey_cluster(
     residuals = np.minimum.accumulate(np.maximum(residuals, 0)) * scale**2
     if len(residuals) <= rank:  # there are no more directions above rounding
         residuals = np.concatenate((residuals, np.full(rank + 1 - len(residuals), residuals[-1])))
-    if scale <= _NEARLY_WHOLE_SET and rank >= _most_directions(size):  # a cluster that is kept whole has no error
+    if scale <= _NEARLY_WHOLE_SET and rank >= most_directions(size):  # a cluster that is kept whole has no error
         residuals = np.concatenate((residuals, np.linspace(residuals[-1], 0, round(size * scale) - rank + 1)[1:]))
     return ClusterSurvey(size * scale, residuals, bool(part.any()), energies)
 
