@@ -93,10 +93,18 @@ class KernelMatrix:
     @cached_property
     def double(self) -> KernelMatrix:
         """The same matrix in float64, sharing the count: for work that amplifies rounding."""
-        if self.dtype == np.float64:
+        return self._cast(np.dtype(np.float64))
+
+    @cached_property
+    def single(self) -> KernelMatrix:
+        """The same matrix in float32, sharing the count: for work that needs few digits."""
+        return self._cast(np.dtype(np.float32))
+
+    def _cast(self, dtype: np.dtype[np.floating]) -> KernelMatrix:
+        if self.dtype == dtype:
             return self
-        columns = None if self.symmetric else self.columns.astype(np.float64)
-        other = KernelMatrix(self.kernel, self.rows.astype(np.float64), columns, counter=self._counter)
+        columns = None if self.symmetric else self.columns.astype(dtype)
+        other = KernelMatrix(self.kernel, self.rows.astype(dtype), columns, counter=self._counter)
         other._transposed, other.noise = self._transposed, self.noise
         return other
 
@@ -162,11 +170,15 @@ class CachedKernelMatrix(KernelMatrix):
         super().__init__(kernel, rows, counter=counter)
         self._dense, self._order = dense, order
 
+    def _cast(self, dtype: np.dtype[np.floating]) -> KernelMatrix:
+        return CachedKernelMatrix(self.kernel, self.rows.astype(dtype), self._dense, self._order, self._counter)
+
     def block(self, rows: Index, columns: Index) -> FloatArray:
-        return self._dense[np.ix_(self._order[rows], self._order[columns])]
+        return self._dense[np.ix_(self._order[rows], self._order[columns])].astype(self.dtype, copy=False)
 
     def diagonal(self, rows: slice) -> FloatArray:
-        return np.ascontiguousarray(self._dense[self._order[rows], self._order[rows]])
+        own = self._order[rows]
+        return self._dense[own, own].astype(self.dtype, copy=False)
 
 
 def check_function(matrix: KernelMatrix, rng: np.random.Generator, *, semidefinite: bool) -> None:

@@ -7,21 +7,23 @@ import pytest
 
 import blockbasis as bb
 from blockbasis.construction.cluster_basis import (
-    basis_of_block,
-    evaluate_block,
-    leading_directions,
-    sample_block,
+    basis_of_sketch,
+    decay_rate,
+    most_directions,
+    rank_of_gain,
+    sketch_block,
     sketched_basis,
     whole_basis,
 )
 from blockbasis.construction.method import ACCURATE, FAST, SURVEY
+from blockbasis.construction.sampled_block import evaluate_block, sample_block
 from blockbasis.construction.sampling import every_column
 from blockbasis.datasets import unit_cube_mixture
 from blockbasis.matrix import KernelMatrix
 from blockbasis.partition import from_labels, kmeans
 
 #: Samples so few that clusters of some hundred points are sampled.
-FEW = replace(FAST, rows=6, least_rows=60, whole=100, least_columns=120, single=False)
+FEW = replace(FAST, rows=10, least_rows=100, whole=150, least_columns=120, negligible=1e-4)
 
 
 def case(seed, n=600, h=0.5, k=3):
@@ -125,9 +127,8 @@ def test_residuals_fall_to_what_the_basis_leaves(h):
         matrix, parts = case(seed, h=h)
         cluster = parts.cluster(0)
         block = evaluate_block(matrix, cluster, np.arange(cluster.start, cluster.stop), every_column(matrix))
-        basis = basis_of_block(
-            matrix, block, 12, FAST, np.random.default_rng(seed), diagonal=False, singular_vectors=True
-        )
+        sketch = sketch_block(matrix, block, 12, FAST, np.random.default_rng(seed), diagonal=False)
+        basis = basis_of_sketch(sketch, 12, FAST, np.random.default_rng(seed), singular_vectors=True)
         assert (np.diff(basis.residuals) <= 1e-9 * basis.residuals[0]).all()
         whole = matrix.block(cluster, slice(0, matrix.shape[0]))
         assert basis.norm == pytest.approx((whole**2).sum())
@@ -153,7 +154,8 @@ def test_singular_vectors_of_all_rows_are_the_basis():
     matrix, parts = case(0)
     cluster = parts.cluster(1)
     block = evaluate_block(matrix, cluster, np.arange(cluster.start, cluster.stop), every_column(matrix))
-    basis = basis_of_block(matrix, block, 5, ACCURATE, np.random.default_rng(0), diagonal=False, singular_vectors=True)
+    sketch = sketch_block(matrix, block, 5, ACCURATE, np.random.default_rng(0), diagonal=False)
+    basis = basis_of_sketch(sketch, 5, ACCURATE, np.random.default_rng(0), singular_vectors=True)
     exact = np.linalg.svd(matrix.block(cluster, slice(0, 600)))[0][:, :5]
     assert np.linalg.svd(basis.vectors.T @ exact, compute_uv=False).min() > 1 - 1e-3  # one power iteration
     assert basis.vectors is basis.values
@@ -171,37 +173,41 @@ def test_a_whole_cluster_is_exact():
         np.testing.assert_allclose(basis.evaluate(matrix, basis.rows), np.eye(size), atol=1e-3)
 
 
-# --- directions ------------------------------------------------------------------------------------------------------
+# --- ranks that follow from gains ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", [(300, 400), (400, 300), (20, 500), (500, 20)])
-@pytest.mark.parametrize("single", [False, True])
-def test_leading_directions_are_the_singular_values(shape, single):
-    """Values that fall by 0.6 each, one power iteration: (0.6 ** 10) ** 3 of the last; float32 tells about 1e-6."""
-    for seed in range(3):
+@pytest.mark.parametrize("guess", [2, 10, 40])
+def test_a_basis_has_the_functions_that_gain_enough(guess):
+    """Whatever the guess, no function with a larger gain is missing, and the rank is the same within a few."""
+    ranks = []
+    for seed in range(4):
+        matrix, parts = case(seed, n=1500, h=0.5)
         rng = np.random.default_rng(seed)
-        Q, P = (np.linalg.qr(rng.normal(size=(length, 20)))[0] for length in shape)
-        B = (Q * 0.6 ** np.arange(20)) @ P.T
-        found = leading_directions(B, 10, rng, single=single)
-        values = np.linalg.svd(B, compute_uv=False)[:10]
-        small = max(shape) // min(shape) > 2  # decomposed whole
-        np.testing.assert_allclose(
-            np.sqrt(found.energies[:6]), values[:6], rtol=1e-3 if not small else 1e-6 if single else 1e-10
-        )
-        assert found.vectors.dtype == found.right.dtype == np.float64
-        precision = 1e-5 if single else 1e-12
-        np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(10), atol=precision)
-        np.testing.assert_allclose(B.T @ found.vectors, found.right, atol=precision)
-        assert (np.diff(found.energies) <= 0).all()
+        whole = sketched_basis(matrix, parts, 0, 60, FAST, rng, diagonal=False)
+        least = float(-np.diff(whole.residuals)[20])
+        basis = sketched_basis(matrix, parts, 0, guess, FAST, rng, diagonal=False, least_gain=least)
+        assert basis.rank >= 18
+        assert len(basis.residuals) == basis.rank + 1
+        ranks.append(basis.rank)
+    assert np.mean(ranks) < 30
 
 
-def test_a_guess_makes_directions_better():
-    rng = np.random.default_rng(0)
-    B = rng.normal(size=(200, 300)) * 0.97 ** np.arange(300)
-    exact = np.linalg.svd(B, compute_uv=False)[:10] ** 2
-    first = leading_directions(B, 10, rng)
-    second = leading_directions(B, 10, rng, first.vectors)
-    assert first.energies.sum() < second.energies.sum() <= exact.sum() * (1 + 1e-12)
+def test_a_cluster_whose_functions_all_gain_is_kept_whole():
+    matrix, parts = case(0, n=90, h=0.05)
+    basis = sketched_basis(matrix, parts, 0, 3, FEW, np.random.default_rng(0), diagonal=False, least_gain=1e-12)
+    assert basis.rank == basis.size > most_directions(basis.size)
+
+
+def test_rank_of_gain_counts_gains_made_non_increasing():
+    residuals = np.array([20.0, 10.0, 9.0, 5.0, 4.5, 4.4])
+    assert rank_of_gain(residuals, 2.0) == 3  # the gains 1 and 4 are both 2.5
+    assert rank_of_gain(residuals, 0.2) == 4
+    assert rank_of_gain(residuals, 100.0) == 1
+
+
+def test_the_decay_rate_is_that_of_an_exponential():
+    assert decay_rate(np.exp(-0.3 * np.arange(21))) == pytest.approx(0.3)
+    assert decay_rate(np.ones(5)) > 0
 
 
 # --- points unlike each other ----------------------------------------------------------------------------------------

@@ -48,12 +48,15 @@ def test_negative_eigenvalues_are_removed_and_nothing_else(seed):
     np.testing.assert_allclose(nearest.todense(), (vectors * np.maximum(values, 0)) @ vectors.T, atol=1e-12)
 
 
-def test_negative_eigenvalues_within_the_rounding_of_float32_stay():
+def test_negative_eigenvalues_within_the_rounding_of_float32_are_shifted():
     _, M = dense_case(0)
     C, _ = dense_case(0, shift=-np.linalg.eigvalsh(M).min() - 1e-7)
-    narrow = semidefinite_inner(C, float(np.finfo(np.float32).eps))
-    np.testing.assert_array_equal(narrow.todense(), C.todense())
-    assert (semidefinite_inner(C, EPS).todense() != C.todense()).any()
+    eps = float(np.finfo(np.float32).eps)
+    narrow = semidefinite_inner(C, eps).todense()
+    added = narrow - C.todense()
+    np.testing.assert_allclose(added, added[0, 0] * np.eye(len(added)), atol=1e-14)
+    assert 0 < added[0, 0] <= 10 * eps * np.diagonal(C.todense()).max() * (1 + 1e-6)
+    assert np.linalg.eigvalsh(narrow).min() >= 0
 
 
 def test_a_semidefinite_matrix_may_be_singular():

@@ -46,7 +46,8 @@ def test_a_tolerance_takes_hardly_more_than_the_least_memory(seed):
     each = allocation(seed)
     for share in (0.01, 0.1, 0.3):
         allowed = share * each.error(np.ones(3, dtype=int))
-        found = each.within(allowed)
+        found, price = each.within(allowed)
+        np.testing.assert_array_equal(each.at_price(price), found)
         assert each.error(found) <= allowed
         least = min(each.stored(ranks) for ranks in every_choice() if each.error(ranks) <= allowed)
         assert least <= each.stored(found) <= least + 40 + 18
@@ -56,7 +57,8 @@ def test_a_tolerance_takes_hardly_more_than_the_least_memory(seed):
 def test_a_budget_is_never_exceeded_and_nearly_the_best_is_made_of_it(seed):
     each = allocation(seed, fixed=5.0)
     for budget in (90, 150, 260, 400, 10**6):
-        found = each.affordable(budget)
+        found, price = each.affordable(budget)
+        assert (each.at_price(price) <= found).all()
         assert each.stored(found) <= budget
         best = min(each.error(ranks) for ranks in every_choice() if each.stored(ranks) <= budget)
         lower = min((each.error(r) for r in every_choice() if each.stored(r) <= budget - 58), default=np.inf)
@@ -65,14 +67,15 @@ def test_a_budget_is_never_exceeded_and_nearly_the_best_is_made_of_it(seed):
 
 def test_all_functions_are_taken_where_none_are_enough():
     each = allocation(0)
-    np.testing.assert_array_equal(each.within(-1.0), [6, 6, 6])
-    np.testing.assert_array_equal(each.affordable(10**9), [6, 6, 6])
+    np.testing.assert_array_equal(each.within(-1.0)[0], [6, 6, 6])
+    assert each.within(-1.0)[1] == 0
+    np.testing.assert_array_equal(each.affordable(10**9)[0], [6, 6, 6])
 
 
 def test_every_cluster_has_a_function_whatever_the_price():
     each = allocation(0)
     np.testing.assert_array_equal(each.at_price(1e12), [1, 1, 1])
-    np.testing.assert_array_equal(each.within(1e12), [1, 1, 1])
+    np.testing.assert_array_equal(each.within(1e12)[0], [1, 1, 1])
 
 
 def test_residuals_that_rise_are_smoothed():
@@ -81,7 +84,7 @@ def test_residuals_that_rise_are_smoothed():
         [np.array([10.0, 6.0, 6.5, 1.0])], np.array([10.0]), np.ones(1), lambda ranks: ranks, 0.0, np.zeros(1)
     )
     assert (np.diff(rough.gains[0]) <= 1e-12).all()
-    assert rough.error(rough.within(2.0)) <= 2.0
+    assert rough.error(rough.within(2.0)[0]) <= 2.0
 
 
 def test_weights_count_clusters_that_one_stands_for():

@@ -52,7 +52,7 @@ def test_floats_of_a_block_sparse_c():
 def test_work_grows_with_points_ranks_and_blocks():
     sizes, ranks = np.full(20, 5000), np.full(20, 30)
     base = building_work(sizes, ranks, 1.0, FAST)
-    assert base.pass_entries == 150 * 100_000  # five landmarks for each function
+    assert base.pass_entries == 120 * 100_000  # four landmarks for each function
     assert base.entries >= base.pass_entries
     assert base.of_pass > base.pass_entries
     assert base.before_pass > base.entries - base.pass_entries

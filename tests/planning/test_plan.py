@@ -264,7 +264,7 @@ def test_a_warning_names_a_tolerance_that_pays():
 def test_a_warning_when_it_only_turns_out_not_to_pay(monkeypatch):
     X, kernel = scattered()
     plan = bb.plan(X, kernel, tol=1e-4, rng=0)
-    hopeful = dataclasses.replace(plan, ranks=np.ones_like(plan.ranks))
+    hopeful = dataclasses.replace(plan, ranks=np.ones_like(plan.ranks), price=0.0)
     with pytest.warns(
         bb.PerformanceWarning, match=r"took \d+ floats, more than the 500500 of the dense matrix. What would fit: tol="
     ):

@@ -63,11 +63,11 @@ def test_ranks_of_other_clusters_follow_their_sizes():
 def test_clusters_looked_at_stand_for_all_points(seed):
     sizes = np.random.default_rng(seed).integers(1, 400, 300)
     parts = from_labels(np.zeros((sizes.sum(), 1)), np.repeat(np.arange(300), sizes))
-    picked, weights = module._pick_clusters(parts, np.random.default_rng(seed))
+    picked, weights = module._pick_clusters(parts, 6, np.random.default_rng(seed))
     assert len(np.unique(picked)) == len(picked) <= 48
     assert weights @ parts.sizes[picked] == pytest.approx(sizes.sum())
     few = from_labels(np.zeros((20, 1)), np.arange(20) % 4)
-    np.testing.assert_array_equal(module._pick_clusters(few, np.random.default_rng(0))[1], np.ones(4))
+    np.testing.assert_array_equal(module._pick_clusters(few, 6, np.random.default_rng(0))[1], np.ones(4))
 
 
 def test_the_smallest_blocks_of_all_surveyed_clusters_are_dropped():

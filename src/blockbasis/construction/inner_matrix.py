@@ -158,8 +158,9 @@ def _sampled_blocks(
     for group in strips(widths, len(coordinates[i].rows)):
         members = wanted[group]
         there = np.concatenate([coordinates[j].rows for j in members])
-        strip = coordinates[i].interpolation @ matrix.block(coordinates[i].rows, there).astype(np.float64, copy=False)
-        pieces = np.split(strip, np.cumsum(widths[group])[:-1], axis=1)
+        entries = matrix.block(coordinates[i].rows, there)
+        strip = coordinates[i].interpolation.astype(entries.dtype, copy=False) @ entries
+        pieces = np.split(strip.astype(np.float64, copy=False), np.cumsum(widths[group])[:-1], axis=1)
         blocks += [piece @ coordinates[j].interpolation.T for j, piece in zip(members, pieces, strict=True)]
     return blocks
 

@@ -53,8 +53,10 @@ class SampleSizes:
         Clusters of no more points, or of less than twice the sampled rows, take all their rows.
     inner_rows : int
         Rows for each unit of rank that determine the inner matrix.
-    single : bool
-        Whether directions are found in float32: enough for tolerances down to 3e-4.
+    diagonal_rounds : int
+        Rounds in which directions and diagonal part of a sampled block are computed in turn.
+    precise : bool
+        Whether coefficients are fitted to the last digit where all rows are sampled.
     lonely_columns : int
         Columns of a cluster whose points have less energy with all others than with themselves: pairs of near points
         are few, and fewer columns would miss them.
@@ -76,14 +78,15 @@ class SampleSizes:
     landmarks: int
     least_landmarks: int
     inner_rows: int
-    single: bool
+    diagonal_rounds: int
+    precise: bool
     lonely_columns: int = 0
     negligible: float = 0.0
 
 
 #: Where the ranks are given, accuracy is what time is spent on.
-ACCURATE = SampleSizes(24, 4096, 8192, 40, 160, 8, 64, 7, False)
+ACCURATE = SampleSizes(24, 4096, 8192, 40, 160, 8, 64, 7, 3, True)
 #: Where a tolerance or a budget is given, the ranks follow from what was sampled.
-FAST = SampleSizes(12, 768, 1536, 20, 400, 5, 64, 7, True, 4096)
+FAST = SampleSizes(10, 640, 1280, 22, 400, 4, 64, 6, 2, False, 4096)
 #: A survey only looks at singular values.
-SURVEY = SampleSizes(6, 256, 512, 12, 256, 0, 0, 0, False, 4096)
+SURVEY = SampleSizes(6, 256, 512, 12, 256, 0, 0, 0, 1, False, 4096)

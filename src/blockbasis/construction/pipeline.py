@@ -15,8 +15,8 @@ from blockbasis._typing import FloatArray, IntArray
 from blockbasis.construction import sampling as sample
 from blockbasis.construction.cluster_basis import (
     ClusterBasis,
-    basis_of_block,
-    evaluate_block,
+    basis_of_sketch,
+    sketch_block,
     sketched_basis,
     whole_basis,
 )
@@ -36,6 +36,7 @@ from blockbasis.construction.inner_matrix import (
 )
 from blockbasis.construction.method import ACCURATE, Method, SampleSizes
 from blockbasis.construction.paper import pairwise_block, paper_basis, pool_of_cluster, randomized_sampling
+from blockbasis.construction.sampled_block import evaluate_block
 from blockbasis.construction.semidefinite import semidefinite_inner
 from blockbasis.matrix import KernelMatrix
 from blockbasis.operators.block_basis import BlockBasis
@@ -97,12 +98,12 @@ def factorize_with_ranks(
     """Algorithm 5, by the method's choices: bases, then the inner matrix, then the operator."""
     of_bases, of_inner = streams
     before = matrix.entries
-    bases = make_bases(matrix, partition, ranks, method, ACCURATE, of_bases, n_jobs)
+    bases = make_bases(matrix.double, partition, ranks, method, ACCURATE, of_bases, n_jobs)
     for_bases = matrix.entries
     if method.sketched:
-        draft = sketched_draft(matrix, partition, bases, method, ACCURATE, of_inner, n_jobs)
+        draft = sketched_draft(matrix.double, partition, bases, method, ACCURATE, of_inner, n_jobs)
     else:
-        draft = draft_of_vectors(matrix, partition, bases, method, of_inner, n_jobs)
+        draft = draft_of_vectors(matrix.double, partition, bases, method, of_inner, n_jobs)
     if not method.paper:
         draft = semidefinite_draft(matrix, draft, sum(float(basis.residuals[-1]) for basis in bases))
     for_inner = matrix.entries - for_bases
@@ -121,8 +122,12 @@ def make_bases(
     rng: np.random.Generator,
     n_jobs: int,
     chosen: IntArray | None = None,
+    least_gains: FloatArray | None = None,
 ) -> list[ClusterBasis]:
-    """One basis for each cluster, or for the chosen ones: first half of Algorithm 5."""
+    """One basis for each cluster, or for the chosen ones: first half of Algorithm 5.
+
+    With ``least_gains``, one for each cluster, the ranks are first guesses: see `sketched_basis`.
+    """
     streams = rng.spawn(partition.n_clusters)
     pool = _pool(matrix, partition, ranks, rng, n_jobs) if method.sampling == "pooled" else None
 
@@ -131,13 +136,17 @@ def make_bases(
         if rank >= cluster.stop - cluster.start:
             return whole_basis(matrix, partition, i, streams[i])
         if method.sketched:
-            return sketched_basis(matrix, partition, i, rank, sizes, streams[i], diagonal=method.diagonal)
+            least = None if least_gains is None else float(least_gains[i])
+            return sketched_basis(
+                matrix, partition, i, rank, sizes, streams[i], diagonal=method.diagonal, least_gain=least
+            )
         seen = matrix.double if method.paper else matrix
         columns = draw_columns(seen, cluster, partition, rank, method, pool, streams[i])
         if method.paper:
             return paper_basis(matrix, cluster, columns, rank, streams[i])
         block = evaluate_block(matrix, cluster, np.arange(cluster.start, cluster.stop), columns)
-        return basis_of_block(matrix, block, rank, sizes, streams[i], diagonal=method.diagonal, singular_vectors=True)
+        sketch = sketch_block(matrix, block, rank, sizes, streams[i], diagonal=method.diagonal)
+        return basis_of_sketch(sketch, rank, sizes, streams[i], singular_vectors=True)
 
     todo = range(partition.n_clusters) if chosen is None else chosen.tolist()
     return map_threads(one, [(i,) for i in todo], n_jobs, "bases")
@@ -224,8 +233,9 @@ def semidefinite_draft(matrix: KernelMatrix, draft: Draft, error: float) -> Draf
 
     ``error`` is the squared error that the draft has or may have.
     """
-    # C of all blocks, with no diagonal part taken out, is semi-definite as it is.
-    doubtful = draft.inner.density < 1 or any(basis.diagonal.any() for basis in draft.bases)
+    # C of all blocks, with no diagonal part taken out, is semi-definite up to rounding.
+    exact = matrix.dtype == np.float64 and draft.inner.density == 1
+    doubtful = not exact or any(basis.diagonal.any() for basis in draft.bases)
     if not doubtful or (draft.cut is not None and draft.cut.dropped):
         return draft
     inner = semidefinite_inner(draft.inner, float(np.finfo(matrix.dtype).eps), _SHIFT_SHARE * error)

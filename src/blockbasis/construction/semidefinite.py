@@ -62,7 +62,10 @@ def _semidefinite_panels(part: InnerMatrix, rounding: float, smallest: float) ->
     C = np.array(part.todense(), dtype=np.float64)
     negligible = rounding * float(np.abs(np.diagonal(C)).max(initial=0.0))
     if _cholesky(C, negligible) is not None:
-        return part.panels
+        if rounding == DEFINITE:
+            return part.panels
+        C[np.diag_indices_from(C)] += negligible
+        return part.with_entries(C).panels
     # The nearest semi-definite matrix is cheap for a small component: then no shift is added that is not needed.
     smallest = max(smallest if len(C) > _DECOMPOSED else 0.0, negligible, float(np.finfo(np.float64).tiny))
     shift, factor = _definite_shift(C, (smallest,))

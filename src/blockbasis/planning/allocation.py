@@ -94,21 +94,28 @@ class Allocation:
             ranks = new.astype(np.float64)
         return np.asarray(new, dtype=np.intp)
 
-    def within(self, allowed: float) -> IntArray:
-        """Ranks of least memory with a predicted squared error of at most ``allowed``; else the largest ranks."""
-        if self.error(self.highest) > allowed:
-            return self.highest
-        return self.at_price(self._price(lambda ranks: self.error(ranks) <= allowed))
+    def within(self, allowed: float) -> tuple[IntArray, float]:
+        """Ranks of least memory with a predicted squared error of at most ``allowed``, and their price.
 
-    def affordable(self, budget: float) -> IntArray:
-        """Ranks of least predicted error within ``budget`` floats: by a price, then one function after the other."""
+        Where there are none, the largest ranks and a price of zero.
+        """
+        if self.error(self.highest) > allowed:
+            return self.highest, 0.0
+        price = self._price(lambda ranks: self.error(ranks) <= allowed)
+        return self.at_price(price), price
+
+    def affordable(self, budget: float) -> tuple[IntArray, float]:
+        """Ranks of least predicted error within ``budget`` floats, and their price.
+
+        The ranks are those of the price, and then grow one function after the other.
+        """
         if self.stored(self.highest) <= budget:
-            return self.highest
+            return self.highest, 0.0
         low, high = self._range
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
             low, high = (low, middle) if self.stored(self.at_price(math.exp(middle))) <= budget else (middle, high)
-        return self._filled(self.at_price(math.exp(high)), budget)
+        return self._filled(self.at_price(math.exp(high)), budget), math.exp(high)
 
     def _filled(self, ranks: IntArray, budget: float) -> IntArray:
         flat, starts = self._flat

@@ -7,6 +7,7 @@ smallest ranks that meet the tolerance. The cost of these steps does not depend 
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import replace
 
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockbasis._typing import FloatArray, IntArray
-from blockbasis.construction.cluster_basis import ClusterBasis
+from blockbasis.construction.cluster_basis import WHOLE_SHARE, ClusterBasis, decay_rate
 from blockbasis.construction.inner_matrix import exact_block, inner_of_blocks, related_pairs
 from blockbasis.construction.method import FAST, SampleSizes
 from blockbasis.construction.pipeline import Draft, assemble, make_bases, semidefinite_draft, sketched_draft
@@ -28,7 +29,7 @@ from blockbasis.planning.allocation import Allocation
 from blockbasis.planning.check import HeldOutCheck, Measured
 from blockbasis.planning.goal import Goal
 from blockbasis.planning.plan import Plan
-from blockbasis.planning.survey import DROPPED_SHARE, WHOLE_SHARE
+from blockbasis.planning.survey import DROPPED_SHARE
 
 #: The check must show the tolerance met by this many standard errors.
 _DEVIATIONS = 2.5
@@ -41,8 +42,8 @@ _RAISES = 8
 _RAISED_SHARE = 0.6
 #: Where making C semi-definite adds error, ranks are chosen for a smaller error, with this additional factor.
 _LESS_ERROR = 0.95
-#: Ranks of capped clusters are raised, once, where these clusters take this share of the memory.
-_UNBALANCED = 0.1
+#: Largest factor by which the predicted error of a cluster is corrected, relative to the other clusters.
+_CORRECTION = 2.0
 #: A budget of which less than this share is used is not spent, where higher ranks can be built.
 _SPENT = 0.9
 #: Ranks are lowered until the error is between this share of the allowed error and all of it, in so many trials.
@@ -62,7 +63,9 @@ def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: in
     of_bases, of_pairs, of_inner, of_check = rng.spawn(4)
     planning = matrix.entries
     sizes = _sample_sizes(partition, plan.built, goal)
-    bases = make_bases(matrix, partition, plan.built, method, sizes, of_bases, n_jobs)
+    whole, matrix = matrix, matrix.single if plan.single else matrix.double
+    least = _least_gains(plan)
+    bases = make_bases(matrix, partition, plan.built, method, sizes, of_bases, n_jobs, least_gains=least)
     for_bases = matrix.entries - planning
     check = HeldOutCheck(matrix, partition, _expected_errors(bases), of_check)
     kept = None
@@ -76,32 +79,41 @@ def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: in
     for_inner = matrix.entries - before_inner
     if goal.tol is None:
         draft = _spending_budget(matrix, plan, draft, sizes, (of_bases, of_inner), n_jobs)
-        values = check.evaluate(matrix, draft, n_jobs)
+        values = check.evaluate(whole, draft, n_jobs)
     else:
         draft, values = _meeting_tolerance(matrix, plan, draft, sizes, check, kept, (of_bases, of_inner), n_jobs)
-    diagonal = method.diagonal
+    diagonal = _carries_diagonal(plan, draft)
     if diagonal and goal.tol is not None:
         diagonal = _diagonal_pays(plan, check, draft, values)
     measured = check.measure(draft, values, draft.ranks, diagonal=diagonal, spectral=goal.ridge > 0)
-    _warn_if_missed(plan, measured, float(np.finfo(matrix.dtype).eps))
+    _warn_if_missed(plan, measured, float(np.finfo(whole.dtype).eps))
     evaluated = Entries(for_bases, for_inner, matrix.entries - for_bases - for_inner)
-    A = assemble(matrix, partition, draft, evaluated, n_jobs, diagonal, measured.relative())
-    return _with_exact_inner(matrix, A) if method.inner == "exact" else A
+    A = assemble(whole, partition, draft, evaluated, n_jobs, diagonal, measured.relative())
+    return _with_exact_inner(whole, A) if method.inner == "exact" else A
 
 
 def _sample_sizes(partition: Partition, built: IntArray, goal: Goal) -> SampleSizes:
     """Sizes of the samples, with fewer determining rows where C would otherwise need too many kernel entries."""
     most = _DETERMINING_SHARE * partition.n_points / max(int(built.sum()), 1)
     inner_rows = int(np.clip(most, _LEAST_INNER_ROWS, FAST.inner_rows))
-    return replace(FAST, inner_rows=inner_rows, single=goal.single, negligible=goal.negligible)
+    return replace(FAST, inner_rows=inner_rows, negligible=goal.negligible)
 
 
 def _expected_errors(bases: list[ClusterBasis]) -> FloatArray:
     return np.array([float(basis.residuals[-1]) for basis in bases])
 
 
-def _allocation(draft: Draft, diagonal: bool, fixed: float = 0.0, per_function: FloatArray | None = None) -> Allocation:
-    """Allocation of floats among the clusters of a draft, for the blocks of C that the draft keeps."""
+def _allocation(
+    draft: Draft,
+    diagonal: bool,
+    fixed: float = 0.0,
+    per_function: FloatArray | None = None,
+    factors: FloatArray | None = None,
+) -> Allocation:
+    """Allocation of floats among the clusters of a draft, for the blocks of C that the draft keeps.
+
+    ``factors`` correct the predicted residuals of the clusters.
+    """
     k = len(draft.bases)
     related = np.eye(k)
     for i, kept in enumerate(draft.inner.kept):
@@ -109,22 +121,24 @@ def _allocation(draft: Draft, diagonal: bool, fixed: float = 0.0, per_function: 
     sizes = np.array([float(basis.size) for basis in draft.bases])
     stored = fixed + (float(sizes.sum()) if diagonal else 0.0)
     residuals = [basis.residuals for basis in draft.bases]
+    if factors is not None:
+        residuals = [factor * each for factor, each in zip(factors, residuals, strict=True)]
     extra = np.zeros(k) if per_function is None else per_function
     return Allocation(residuals, sizes, np.ones(k), lambda ranks: related @ ranks, stored, extra)
 
 
-def _affordable(plan: Plan, draft: Draft, matrix: KernelMatrix) -> tuple[IntArray, float]:
+def _affordable(plan: Plan, draft: Draft) -> tuple[IntArray, float]:
     """Ranks of least predicted error within the budget, and the floats that they take of it."""
     assert plan.goal.memory is not None
     fixed, per_function = 0.0, None
     if plan.goal.everything:  # all bytes kept count, in floats
-        partition, itemsize = plan.partition, matrix.dtype.itemsize
+        partition, itemsize = plan.partition, plan.dtype.itemsize
         n, k, d = partition.n_points, partition.n_clusters, plan.n_features
         landmarks = np.array([float(len(basis.landmarks)) for basis in draft.bases])
         fixed = float(landmarks.sum()) * d + (8 * (n + k + 1 + k * d + k) + _FILE_BYTES) / itemsize
         per_function = landmarks + draft.ranks / 2
     allocation = _allocation(draft, plan.method.diagonal, fixed, per_function)
-    ranks = allocation.affordable(plan.goal.memory)
+    ranks = allocation.affordable(plan.goal.memory)[0]
     return ranks, allocation.stored(ranks)
 
 
@@ -140,7 +154,7 @@ def _spending_budget(
     assert plan.goal.memory is not None
     method = replace(plan.method, inner="sampled")
     for _ in range(_RAISES):
-        ranks, stored = _affordable(plan, draft, matrix)
+        ranks, stored = _affordable(plan, draft)
         held_back = (ranks == draft.ranks) & (draft.ranks < plan.partition.sizes)
         if stored >= _SPENT * plan.goal.memory or not held_back.any():
             break
@@ -149,7 +163,7 @@ def _spending_budget(
         draft = sketched_draft(
             matrix, plan.partition, bases, method, sizes, streams[1], n_jobs, known=(draft, ~held_back)
         )
-    ranks = _affordable(plan, draft, matrix)[0]
+    ranks = _affordable(plan, draft)[0]
     return semidefinite_draft(matrix, draft.truncated(ranks), _allocation(draft, plan.method.diagonal).error(ranks))
 
 
@@ -172,24 +186,20 @@ def _meeting_tolerance(
 ) -> tuple[Draft, list[FloatArray]]:
     """A draft that meets the tolerance with the smallest ranks, and its functions at the checked points."""
     partition, method = plan.partition, replace(plan.method, inner="sampled")
-    goal_share, balanced = 1.0, False
+    goal_share = 1.0
     for _ in range(_RAISES):
         values = check.evaluate(matrix, draft, n_jobs)
         measured, share = _share_of_allowed(plan, check, draft, values)
-        if share > goal_share:
-            raised = _raised(measured, plan, draft, share / goal_share)
-        else:
-            ranks = _smallest_ranks(plan, check, draft, values, share, goal_share)
-            raised = _rebalanced(plan, draft, ranks)
-            if balanced or (raised == draft.ranks).all():
-                small = semidefinite_draft(matrix, draft.truncated(ranks), plan.goal.allowed(measured.norm))
-                kept_values = [own[:, :rank] for own, rank in zip(values, ranks, strict=True)]
-                share = _share_of_allowed(plan, check, small, kept_values)[1]
-                if share <= 1:
-                    return small, kept_values
-                goal_share *= _LESS_ERROR / share  # making C semi-definite has added error
-                continue
-            balanced = True
+        if share <= goal_share:
+            ranks = _smallest_ranks(plan, check, draft, values, measured, share, goal_share)
+            small = semidefinite_draft(matrix, draft.truncated(ranks), plan.goal.allowed(measured.norm))
+            kept_values = [own[:, :rank] for own, rank in zip(values, ranks, strict=True)]
+            share = _share_of_allowed(plan, check, small, kept_values)[1]
+            if share <= 1:
+                return small, kept_values
+            goal_share *= _LESS_ERROR / share  # making C semi-definite has added error
+            continue
+        raised = _raised(measured, plan, draft, share / goal_share)
         same = raised == draft.ranks
         if same.all():
             break
@@ -197,19 +207,6 @@ def _meeting_tolerance(
         draft = sketched_draft(matrix, partition, bases, method, sizes, streams[1], n_jobs, kept, (draft, same))
     draft = semidefinite_draft(matrix, draft, plan.goal.allowed(measured.norm))
     return draft, check.evaluate(matrix, draft, n_jobs)
-
-
-def _rebalanced(plan: Plan, draft: Draft, ranks: IntArray) -> IntArray:
-    """Higher ranks for the clusters that take all of their functions, where these clusters take much of the memory.
-
-    The survey knows the ranks of some clusters only. A cluster that lacks functions makes the others take more.
-    """
-    sizes = plan.partition.sizes
-    capped = (ranks == draft.ranks) & (ranks < sizes)
-    costs = ranks * (sizes + _allocation(draft, diagonal=False).related(ranks.astype(np.float64)))
-    if float(costs[capped].sum()) < _UNBALANCED * float(costs.sum()):
-        return draft.ranks
-    return np.where(capped, _higher(ranks, sizes), draft.ranks).astype(np.intp)
 
 
 def _higher(ranks: IntArray, sizes: IntArray) -> IntArray:
@@ -247,10 +244,18 @@ def _share_of_allowed(
     """Measured error at the given ranks (None: those of the draft), and its upper bound over the allowed error."""
     spectral = plan.goal.ridge > 0
     ranks = draft.ranks if ranks is None else ranks
-    measured = check.measure(draft, values, ranks, diagonal=plan.method.diagonal, spectral=spectral)
+    measured = check.measure(draft, values, ranks, diagonal=_carries_diagonal(plan, draft), spectral=spectral)
     upper = measured.upper(_DEVIATIONS)
     allowed = plan.goal.allowed(measured.norm, upper, measured.spectral)
     return measured, upper / allowed if allowed > 0 else (0.0 if upper == 0 else np.inf)
+
+
+def _least_gains(plan: Plan) -> FloatArray | None:
+    """Squared error that a function of each cluster is expected to remove at least; None if it is not known."""
+    if plan.price <= 0:
+        return None
+    floats = plan.partition.sizes + plan.density * float(plan.ranks.sum())
+    return np.asarray(plan.price * floats)
 
 
 def _raised(measured: Measured, plan: Plan, draft: Draft, share: float) -> IntArray:
@@ -263,35 +268,33 @@ def _raised(measured: Measured, plan: Plan, draft: Draft, share: float) -> IntAr
     growing = ranks < sizes
     over = growing & (measured.per_cluster > fair / 2)
     over = over if over.any() else growing
-    rates = np.array([_decay(basis.residuals) for basis in draft.bases])
+    rates = np.array([decay_rate(basis.residuals) for basis in draft.bases])
     more = np.ceil(np.log(max(share / _RAISED_SHARE, 1.0)) / rates) + _RAISE_MORE
     higher = np.minimum(ranks + np.minimum(more, np.maximum(ranks, _RAISE_MORE)), _higher(ranks, sizes))
     return np.where(over, _whole_or(higher.astype(np.intp), sizes), ranks).astype(np.intp)
 
 
-def _decay(residuals: FloatArray) -> float:
-    """Rate at which the logarithm of the residuals falls with the rank."""
-    rank = len(residuals) - 1
-    tiny = float(np.finfo(np.float64).tiny)
-    fall = np.log(max(float(residuals[rank // 2]), tiny) / max(float(residuals[rank]), tiny))
-    return max(float(fall), 1e-2) / max(rank - rank // 2, 1)
-
-
 def _smallest_ranks(
-    plan: Plan, check: HeldOutCheck, draft: Draft, values: list[FloatArray], share: float, goal_share: float
+    plan: Plan,
+    check: HeldOutCheck,
+    draft: Draft,
+    values: list[FloatArray],
+    measured: Measured,
+    share: float,
+    goal_share: float,
 ) -> IntArray:
     """The ranks of least memory that meet the tolerance.
 
     The predicted error is nearly proportional to the measured error. Each trial corrects the prediction by the ratio
     of the two in the trial before.
     """
-    allocation = _allocation(draft, plan.method.diagonal)
+    allocation = _allocation(draft, _carries_diagonal(plan, draft), factors=_corrections(draft, measured))
     best = draft.ranks
     low = max(allocation.error(best), np.finfo(np.float64).tiny)
     high = np.inf
     target = low * 0.98 * goal_share / share if share > 0 else np.inf
     for _ in range(_TRIALS):
-        ranks = np.minimum(allocation.within(target), draft.ranks)
+        ranks = np.minimum(allocation.within(target)[0], draft.ranks)
         _, share = _share_of_allowed(plan, check, draft, values, ranks)
         if share <= goal_share:
             best, low = ranks, target
@@ -305,6 +308,24 @@ def _smallest_ranks(
                 break
             target = float(np.sqrt(low * high)) if np.isfinite(high) else 2 * low
     return best
+
+
+def _corrections(draft: Draft, measured: Measured) -> FloatArray:
+    """Measured over predicted error of each cluster, against that of the other clusters, within limits."""
+    predicted = _expected_errors(draft.bases)
+    known = (predicted > 0) & (measured.per_cluster > 0)
+    factors = np.ones(len(predicted))
+    if known.any():
+        ratios = np.log(measured.per_cluster[known]) - np.log(predicted[known])
+        most = math.log(_CORRECTION)
+        factors[known] = np.exp(np.clip(ratios - np.median(ratios), -most, most))
+    return factors
+
+
+def _carries_diagonal(plan: Plan, draft: Draft) -> bool:
+    """Whether a diagonal part is carried: always with a budget, otherwise where a cluster has one."""
+    wanted = plan.method.diagonal
+    return wanted and (plan.goal.tol is None or any(basis.diagonal.any() for basis in draft.bases))
 
 
 def _diagonal_pays(plan: Plan, check: HeldOutCheck, draft: Draft, values: list[FloatArray]) -> bool:

@@ -9,6 +9,7 @@ are nested, so that the same entries give the error of all smaller ranks.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +29,11 @@ from blockbasis.partition import Partition
 _POINTS = 1536
 _FEW_POINTS = 4096
 _POINTS_PER_CLUSTER = 2
+#: Share of the points of a cluster that are far from its centre, share of its checked points among them, and the least
+#: number of these.
+_FAR_POINTS = 0.1
+_FAR_CHECKS = 0.35
+_LEAST_STRATUM = 4
 #: Precision of a squared spectral norm, and the factor that raises a norm estimated from a sample of points.
 _SPECTRAL_PRECISION = 1e-4
 _SPECTRAL_MARGIN = 1.1
@@ -90,25 +96,28 @@ class HeldOutCheck:
         self, matrix: KernelMatrix, partition: Partition, expected: FloatArray, rng: np.random.Generator
     ) -> None:
         self.partition = partition
-        self.points = _draw(partition, expected, rng)
-        self.every = all(len(own) == size for own, size in zip(self.points, partition.sizes, strict=True))
-        counts = [len(own) for own in self.points]
-        edges = np.cumsum([0, *counts])
-        self.blocks = [slice(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        drawn = _draw(matrix, partition, expected, rng)
+        self.points = [np.concatenate([stratum.points for stratum in strata]) for strata in drawn]
+        self.strata = [stratum for strata in drawn for stratum in strata]
+        self.every = all(stratum.size == len(stratum.points) for stratum in self.strata)
+        self.blocks = _consecutive([len(own) for own in self.points])
         at = np.concatenate(self.points)
-        self.exact = matrix.block(at, at).astype(np.float64, copy=False)
+        self.exact = matrix.block(at, at)
         own = [matrix.diagonal(c)[p - c.start] for c, p in zip(partition.clusters, self.points, strict=True)]
         self.own_entries = np.concatenate(own).astype(np.float64)
         np.fill_diagonal(self.exact, self.own_entries)
-        self.row_weights = np.repeat(partition.sizes / np.array(counts), counts)
-        self.weights = _pair_weights(partition.sizes, self.blocks, self.row_weights)
-        self.norm = float(np.einsum("ij,ij,ij->", self.weights, self.exact, self.exact))
+        counts = [len(stratum.points) for stratum in self.strata]
+        self.row_weights = np.repeat([stratum.size / len(stratum.points) for stratum in self.strata], counts)
+        self.weights = _pair_weights(self.strata, self.row_weights.astype(matrix.dtype))
+        self.norm = float((self.weights * self.exact**2).sum(dtype=np.float64))
 
     def with_missed_pairs(self, kept: NDArray[np.bool_], budget: float) -> NDArray[np.bool_]:
         """Pairs of clusters to keep, with those dropped that the checked entries show to hold more than a budget.
 
         The few samples that pairs are told by can miss rare large entries, which no higher rank would make up for.
         """
+        if kept.all():
+            return kept
         starts = [block.start for block in self.blocks]
         squares = self.weights * self.exact**2
         energies = 2 * np.add.reduceat(np.add.reduceat(squares, starts, axis=0), starts, axis=1)
@@ -140,12 +149,12 @@ class HeldOutCheck:
         np.fill_diagonal(error, np.minimum(own, 0) if diagonal else own)
         squared = error * error
         squared *= self.weights
-        rows = squared.sum(axis=1)
+        rows = squared.sum(axis=1).astype(np.float64, copy=False)
         variance = 0.0
-        for block, size in zip(self.blocks, self.partition.sizes, strict=True):
-            count = block.stop - block.start
-            if 1 < count < size:  # a checked point contributes a row and a column
-                variance += count * float(np.var(2 * rows[block], ddof=1)) * (1 - count / size)
+        for stratum, drawn in zip(self.strata, _consecutive([len(each.points) for each in self.strata]), strict=True):
+            count = len(stratum.points)
+            if 1 < count < stratum.size:  # a checked point contributes a row and a column
+                variance += count * float(np.var(2 * rows[drawn], ddof=1)) * (1 - count / stratum.size)
         per_cluster = np.array([float(rows[block].sum()) for block in self.blocks])
         largest = self._spectral_norm(error) if spectral else math.inf
         return Measured(float(rows.sum()), self.norm, math.sqrt(variance), per_cluster, self.every, largest)
@@ -158,11 +167,11 @@ class HeldOutCheck:
             if draft.bases[i].vectors is None:
                 limit_rows(kept, inner.block(i, i)[: ranks[i], : ranks[i]], self.own_entries[block])
             limited.append(kept)
-        coordinates = _leading_panels(inner, ranks, limited)
+        coordinates = _leading_panels(inner, ranks, limited).astype(error.dtype, copy=False)
         ends = np.concatenate(([0], np.cumsum(ranks)))
         for j, own in enumerate(limited):  # blocks on and above the diagonal, then their mirror images
             above, columns = slice(0, self.blocks[j].stop), self.blocks[j]
-            error[above, columns] -= coordinates[above, ends[j] : ends[j + 1]] @ own.T
+            error[above, columns] -= coordinates[above, ends[j] : ends[j + 1]] @ own.T.astype(error.dtype, copy=False)
             error[columns, : columns.start] = error[: columns.start, columns].T
         return error
 
@@ -195,26 +204,57 @@ def _leading_panels(inner: InnerMatrix, ranks: IntArray, values: list[FloatArray
     return result
 
 
-def _draw(partition: Partition, expected: FloatArray, rng: np.random.Generator) -> list[IntArray]:
-    """Checked points of every cluster: half of them in proportion to its size, half by its expected error."""
+@dataclass(frozen=True)
+class Stratum:
+    """Checked points, drawn uniformly from ``size`` points of one cluster."""
+
+    points: IntArray
+    size: int
+
+
+def _draw(
+    matrix: KernelMatrix, partition: Partition, expected: FloatArray, rng: np.random.Generator
+) -> list[list[Stratum]]:
+    """Strata of every cluster; half of the checked points in proportion to its size, half by its expected error."""
     n, sizes = partition.n_points, partition.sizes
     wanted = n_checked(n)
     if wanted == n:
-        return [np.arange(c.start, c.stop) for c in partition.clusters]
+        return [[Stratum(np.arange(c.start, c.stop), c.stop - c.start)] for c in partition.clusters]
     by_error = np.sqrt(sizes * np.maximum(expected, 0))
     share = sizes / n / 2 + (by_error / by_error.sum() / 2 if by_error.sum() > 0 else sizes / n / 2)
     counts = np.minimum(np.maximum(np.rint(wanted * share).astype(np.intp), _POINTS_PER_CLUSTER), sizes)
     return [
-        np.sort(cluster.start + rng.choice(cluster.stop - cluster.start, count, replace=False))
-        for cluster, count in zip(partition.clusters, counts, strict=True)
+        _strata(matrix, cluster, int(count), rng) for cluster, count in zip(partition.clusters, counts, strict=True)
     ]
 
 
-def _pair_weights(sizes: IntArray, blocks: list[slice], row_weights: FloatArray) -> FloatArray:
+def _strata(matrix: KernelMatrix, cluster: slice, count: int, rng: np.random.Generator) -> list[Stratum]:
+    """Checked points of a cluster: near its centre, and far from it, where few points can have much of the error."""
+    size = cluster.stop - cluster.start
+    far = int(_FAR_POINTS * size)
+    of_far = min(int(_FAR_CHECKS * count), far)
+    if of_far < _LEAST_STRATUM:
+        return [Stratum(np.sort(cluster.start + rng.choice(size, count, replace=False)), size)]
+    points = matrix.rows[cluster]
+    offsets = points - points.mean(axis=0)
+    order = np.argpartition(np.einsum("ij,ij->i", offsets, offsets), size - far)
+    return [
+        Stratum(np.sort(cluster.start + rng.choice(some, own, replace=False)), len(some))
+        for some, own in ((order[: size - far], min(count - of_far, size - far)), (order[size - far :], of_far))
+    ]
+
+
+def _consecutive(counts: Sequence[int]) -> list[slice]:
+    """Consecutive ranges of the given lengths."""
+    ends = np.cumsum(counts).tolist()
+    return [slice(end - count, end) for end, count in zip(ends, counts, strict=True)]
+
+
+def _pair_weights(strata: list[Stratum], row_weights: FloatArray) -> FloatArray:
     """Number of pairs of points that each checked pair represents."""
-    weights = np.outer(row_weights, row_weights)
-    for block, size in zip(blocks, sizes, strict=True):
-        count = block.stop - block.start
-        weights[block, block] = size * (size - 1) / (count * (count - 1)) if count > 1 else 0.0
+    weights = row_weights[:, np.newaxis] * row_weights
+    for stratum, own in zip(strata, _consecutive([len(each.points) for each in strata]), strict=True):
+        count, size = len(stratum.points), stratum.size
+        weights[own, own] = size * (size - 1) / (count * (count - 1)) if count > 1 else 0.0
     np.fill_diagonal(weights, row_weights)
     return weights

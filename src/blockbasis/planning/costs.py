@@ -19,10 +19,10 @@ _SAMPLE = 384
 _TRIALS = 3
 #: Speed of factorizations and small products, as a share of the speed of a large product.
 _EFFICIENCY = 0.4
-#: Operations for each entry of a sampled block and each direction: four products, two of them orthonormalised.
-_PASSES = 14.0
+#: Operations for each entry of a sampled block and each direction: three products, two of them orthonormalised.
+_PASSES = 8.0
 #: Operations that take about as long as one kernel entry. Not measured: choices must not depend on the machine.
-_OPERATIONS_PER_ENTRY = 100.0
+_OPERATIONS_PER_ENTRY = 200.0
 #: No warning is given below so many floats.
 _TRIFLE = 10**5
 

@@ -20,8 +20,8 @@ from blockbasis.partition import Partition
 _FEW_POINTS = 4096
 #: Points between which entries are evaluated to estimate the norm of the matrix.
 _NORM_POINTS = 2048
-#: Smallest tolerance for which directions computed in float32 are accurate enough.
-_SINGLE_PRECISION = 3e-4
+#: Smallest error for which float32 is accurate enough before the pass over the points.
+SINGLE_PRECISION = 3e-4
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class Goal:
 
     @property
     def single(self) -> bool:
-        """Whether directions computed in float32 are accurate enough."""
-        return self.tol is None or self.tol >= _SINGLE_PRECISION
+        """Whether float32 is accurate enough for the work before the pass over the points."""
+        return self.tol is not None and self.tol >= SINGLE_PRECISION
 
     def allowed(self, norm: float, error: float = 0.0, spectral: float = math.inf) -> float:
         """Allowed squared error.
@@ -119,6 +119,6 @@ class Job:
         if n <= _FEW_POINTS:
             return energy_of(self._entries)
         chosen = np.sort(np.random.default_rng(0).choice(n, _NORM_POINTS, replace=False))
-        block = KernelMatrix(self.kernel, self.X[chosen], counter=self.counter).symmetric_dense()
+        block = KernelMatrix(self.kernel, self.X[chosen], counter=self.counter).single.symmetric_dense()
         own = float(np.square(np.diagonal(block), dtype=np.float64).sum())
         return own * n / _NORM_POINTS + (energy_of(block) - own) * n * (n - 1) / (_NORM_POINTS * (_NORM_POINTS - 1))

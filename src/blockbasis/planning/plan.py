@@ -9,16 +9,17 @@ import numpy as np
 
 from blockbasis._machine import available_memory
 from blockbasis._typing import FloatArray, IntArray
+from blockbasis.construction.cluster_basis import most_directions
 from blockbasis.construction.method import FAST, Method
 from blockbasis.kernels import Kernel
 from blockbasis.partition import QUICK, Partition, Partitioner
 from blockbasis.planning import costs
-from blockbasis.planning.goal import Goal, Job
+from blockbasis.planning.goal import SINGLE_PRECISION, Goal, Job
 from blockbasis.planning.search import expected_ranks, least_stored, search_clusters
-from blockbasis.planning.survey import Survey, most_directions
+from blockbasis.planning.survey import Survey
 
 #: Factor and increment of the ranks that are built over the expected ones, so that the check can choose.
-_RESERVE = 1.18
+_RESERVE = 1.05
 _RESERVE_MORE = 4
 #: Where compression does not pay, the tolerance that is named needs this share of the floats of the dense matrix.
 _WORTHWHILE = 0.75
@@ -35,6 +36,8 @@ class Plan:
     partition : Partition
     ranks : ndarray of shape (n_clusters,)
         Expected ranks; the final ranks may differ, since the check adjusts them.
+    price : float
+        Expected reduction of the squared error by the last floats that are spent, for each float; zero if not known.
     density : float
         Expected share of the off-diagonal blocks of C that is kept.
     norm : float
@@ -68,6 +71,7 @@ class Plan:
     method: Method
     partition: Partition
     ranks: IntArray
+    price: float
     density: float
     norm: float
     kernel: Kernel
@@ -100,6 +104,11 @@ class Plan:
     def built(self) -> IntArray:
         """Ranks that are built, so that the check can choose among them."""
         return with_reserve(self.ranks, self.partition.sizes)
+
+    @property
+    def single(self) -> bool:
+        """Whether float32 is accurate enough for the work before the pass over the points."""
+        return (self.predicted_error if self.goal.tol is None else self.goal.tol) >= SINGLE_PRECISION
 
     @property
     def stored(self) -> int:
@@ -198,6 +207,7 @@ def make_plan(job: Job, clusters: Partitioner, rng: np.random.Generator) -> Plan
         job.method,
         partition,
         ranks,
+        best.price,
         1.0 if job.goal.memory is not None else float(np.clip(related, 0.0, 1.0)),
         best.norm,
         job.kernel,
@@ -242,5 +252,5 @@ def _with_fitting_tol(job: Job, surveys: list[Survey], plan: Plan) -> Plan:
     for each in surveys:
         if least_stored(job.n_points, each.partition.n_clusters, job.method.diagonal) <= budget:
             allocation = each.allocation
-            errors.append(allocation.error(allocation.affordable(budget)) / each.norm)
+            errors.append(allocation.error(allocation.affordable(budget)[0]) / each.norm)
     return replace(plan, fitting_tol=float(np.sqrt(min(errors))) if errors else None)

@@ -7,11 +7,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from blockbasis._typing import IntArray
+from blockbasis.construction.cluster_basis import WHOLE_SHARE
 from blockbasis.construction.method import FAST
 from blockbasis.partition import Partitioner
 from blockbasis.planning.costs import building_work
 from blockbasis.planning.goal import Job
-from blockbasis.planning.survey import WHOLE_SHARE, Survey, survey
+from blockbasis.planning.survey import Survey, survey
 
 #: The search starts at sqrt(n) divided by this number.
 _START = 8.0
@@ -27,18 +29,14 @@ _SMALLEST = 24
 _MOST = 12.0
 #: Points of each of many small clusters; there are at most 2 sqrt(n) of them.
 _SMALL = 64
-#: More clusters are surveyed where C has less than the first share of the floats of U, and fewer clusters where C has
-#: more than the second share.
-_LITTLE_INNER = 0.12
-_MUCH_INNER = 0.3
 #: Another number of clusters is taken where its cost is below this share of the present cost: the minimum is flat.
 _IMPROVEMENT = 0.95
-#: Work that is short, in kernel entries: one or two seconds. Every doubling of excessive work counts as this share of
-#: the floats.
-_SHORT_WORK = 3e8
+#: Work that is short, in kernel entries: some tenths of a second. Every doubling of excessive work counts as this share
+#: of the floats.
+_SHORT_WORK = 1e8
 _EXCESS_COST = 0.2
 #: Ranks are roughly proportional to this power of the cluster size, and a survey takes a margin over that.
-_RANK_POWER = 0.6
+_RANK_POWER = 0.4
 _MARGIN = 1.15
 
 
@@ -92,35 +90,57 @@ def _walk(job: Job, look: Callable[..., Survey], here: Survey, most: int) -> int
 
 def _better_neighbour(job: Job, look: Callable[..., Survey], here: Survey, most: int) -> int:
     """Twice or half the number of clusters where that costs less, otherwise the same number."""
-    k = here.n_asked
-    outer = here.stored - here.inner - here.allocation.fixed
-    small = here.partition.n_points < 4 * _SMALL * k  # C may be sparse: either way may be better
+    k, cost = here.n_asked, _cost(job, here)
+    # Where C may be sparse, and for budgets, the cost of another number is not predictable.
+    both = here.partition.n_points < 4 * _SMALL * k or job.goal.memory is not None
     tried = []
-    both = small or job.goal.memory is not None
-    if both or here.inner < _LITTLE_INNER * outer:
+    if both or _predicted_cost(job, here, 2.0) < cost:
         tried.append(min(2 * k, most))
-    if (both or here.inner > _MUCH_INNER * outer) and here.mean_rank < _HIGHEST_RANK:
+    if (both or _predicted_cost(job, here, 0.5) < cost) and here.mean_rank < _HIGHEST_RANK:
         tried.append(max(k // 2, 1))
     costs = {other: _cost(job, look(other, limit=1.1 * here.stored)) for other in tried if other != k}
     best = min(costs, key=lambda other: costs[other], default=k)
-    return best if best != k and costs[best] < _IMPROVEMENT * _cost(job, here) else k
+    return best if best != k and costs[best] < _IMPROVEMENT * cost else k
 
 
 def _cost(job: Job, found: Survey) -> float:
-    """Cost by which surveys are compared: floats for a tolerance, error for a budget, raised where work is excessive.
+    """Cost by which surveys are compared: floats for a tolerance, error for a budget, more where work is excessive."""
+    if not found.complete:
+        return math.inf
+    amount = found.stored if job.goal.memory is None else found.error
+    return amount * _excess(found.inner, *_expected(job, found))
+
+
+def _predicted_cost(job: Job, found: Survey, factor: float) -> float:
+    """Cost for ``factor`` times as many clusters, with a C of the same density."""
+    if not found.complete:
+        return math.inf
+    sizes, ranks = _expected(job, found)
+    fewer = factor**-_RANK_POWER
+    inner = found.inner * (factor * fewer) ** 2
+    fixed = found.allocation.fixed
+    stored = fixed + (found.stored - found.inner - fixed) * fewer + inner
+    count = max(1, round(factor * len(sizes)))
+    same = np.full(count, max(job.n_points // count, 1))
+    return float(stored * _excess(inner, same, np.full(count, max(round(float(ranks.mean()) * fewer), 1))))
+
+
+def _expected(job: Job, found: Survey) -> tuple[IntArray, IntArray]:
+    """Sizes and ranks of all clusters, from a survey of all points or of some."""
+    scale = job.n_points / found.partition.n_points
+    sizes = np.maximum(scale * found.partition.sizes, 1).astype(np.intp)
+    return sizes, np.minimum(np.maximum(found.ranks_of(sizes), 1).astype(np.intp), sizes)
+
+
+def _excess(inner: float, sizes: IntArray, ranks: IntArray) -> float:
+    """Factor for excessive work.
 
     The work before the pass over the points grows with the number of clusters and does not depend on n. Where it
     exceeds the work of the pass, and is not short, each doubling counts as more floats.
     """
-    if not found.complete:
-        return math.inf
-    scale = job.n_points / found.partition.n_points
-    sizes = np.maximum(scale * found.partition.sizes, 1).astype(np.intp)
-    ranks = np.minimum(np.maximum(found.ranks_of(sizes), 1).astype(np.intp), sizes)
-    density = min(1.0, found.inner / max(0.5 * float(ranks.sum()) ** 2, 1.0))
+    density = min(1.0, inner / max(0.5 * float(ranks.sum()) ** 2, 1.0))
     work = building_work(sizes, ranks, density, FAST)
-    excess = work.before_pass / max(work.of_pass, _SHORT_WORK)
-    return (found.stored if job.goal.memory is None else found.error) * (1 + _EXCESS_COST * math.log2(max(excess, 1.0)))
+    return 1 + _EXCESS_COST * math.log2(max(work.before_pass / max(work.of_pass, _SHORT_WORK), 1.0))
 
 
 def _most_clusters(job: Job) -> int:

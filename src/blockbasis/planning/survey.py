@@ -13,16 +13,10 @@ from numpy.typing import NDArray
 
 from blockbasis._parallel import map_threads
 from blockbasis._typing import FloatArray, IntArray
-from blockbasis.construction.cluster_basis import (
-    Directions,
-    SampledBlock,
-    directions_and_diagonal,
-    evaluate_block,
-    residual_profile,
-    resolved,
-    sample_block,
-)
+from blockbasis.construction.cluster_basis import decay_rate, most_directions
+from blockbasis.construction.directions import Directions, directions_and_diagonal, residual_profile, resolved
 from blockbasis.construction.method import SURVEY
+from blockbasis.construction.sampled_block import SampledBlock, evaluate_block, sample_block
 from blockbasis.construction.sampling import ColumnSample, cluster_energies, energy_sampling
 from blockbasis.matrix import CachedKernelMatrix, KernelMatrix
 from blockbasis.partition import ROUGH, Partition, Partitioner
@@ -33,20 +27,24 @@ from blockbasis.planning.goal import Job
 _LOOKED_AT = 4_000
 _CLUSTERS = 6
 _MOST_CLUSTERS = 48
+#: Least number of surveyed clusters where the rank is high: the time of a survey grows with the cube of the rank.
+_CLUSTERS_OF_HIGH_RANK = 4
+_HIGH_RANK = 100
 #: Size of the random subset of points: at least, and for each cluster.
 _POINTS = 20_000
 _POINTS_PER_CLUSTER = 60
-#: Rounds in which directions and diagonal part of a sampled block are computed in turn.
-_DIAGONAL_ROUNDS = 1
+#: Ranks that turn out too small grow at least by the first factor, and by the second one over what residuals predict.
+_LEAST_GROWTH = 1.3
+_MARGIN = 1.15
 #: Held-out rows for each unit of rank, on which residuals are measured where not all rows are sampled.
 _HELD_OUT_ROWS = 3
-#: A cluster is kept whole where its rank exceeds this share of its points.
-WHOLE_SHARE = 0.75
 #: Clusters kept whole are considered where each point of the subset stands for at most so many points.
 _NEARLY_WHOLE_SET = 1.6
 #: Share of the allowed squared error at which a survey reads the ranks: the rest is for the error of the inner matrix,
-#: and for the standard errors by which the check must show the tolerance met.
+#: and for the standard errors by which the check must show the tolerance met. A random subset of the points misses some
+#: of the points that are unlike the others.
 _SURVEYED_SHARE = 0.75
+_SURVEYED_SHARE_OF_SUBSET = 0.5
 #: Share of the allowed squared error that dropped blocks of C may have. A larger share drops few more blocks, and makes
 #: the negative eigenvalues of C larger.
 DROPPED_SHARE = 1e-3
@@ -87,6 +85,8 @@ class Survey:
     allocation : Allocation
     ranks : ndarray
         Ranks of the surveyed clusters.
+    price : float
+        Least reduction of the squared error by one float, of the floats that are spent; zero where all are needed.
     norm : float
         Squared norm of K.
     stored : float
@@ -105,6 +105,7 @@ class Survey:
     partition: Partition
     allocation: Allocation
     ranks: IntArray
+    price: float
     norm: float
     stored: float
     error: float
@@ -140,8 +141,12 @@ def survey(
     chosen = None if count == n or not clusters.by_method else np.sort(rng.choice(n, count, replace=False))
     partition = clusters(k, rng, chosen, ROUGH)
     matrix = job.matrix(partition, chosen)
+    matrix = matrix.single if job.goal.single else matrix.double
     scale = 1.0 if chosen is None else n / count
-    picked, weights = _pick_clusters(partition, rng, known=isinstance(matrix, CachedKernelMatrix))
+    # Entries that are known already cost nothing: then more clusters are surveyed.
+    known = isinstance(matrix, CachedKernelMatrix)
+    least = _MOST_CLUSTERS // 2 if known else _CLUSTERS if rank < _HIGH_RANK else _CLUSTERS_OF_HIGH_RANK
+    picked, weights = _pick_clusters(partition, least, rng)
     sizes = partition.sizes[picked]
     most = most_directions(sizes)
     highest = np.minimum(rank, most)
@@ -156,22 +161,25 @@ def survey(
         todo = np.flatnonzero((result.ranks >= highest) & (highest < most))
         if not len(todo) or (not result.complete and result.stored > limit):
             return result
-        highest[todo] = np.minimum(2 * highest[todo], most[todo])
+        highest[todo] = np.minimum(_next_ranks(job, result, found, todo), most[todo])
 
 
-def most_directions(sizes: IntArray | int) -> IntArray:
-    """Largest rank of clusters of these sizes: a cluster of a higher rank is kept whole."""
-    return np.ceil(WHOLE_SHARE * np.asarray(sizes)).astype(np.intp)
+def _next_ranks(job: Job, result: Survey, found: list[ClusterSurvey], todo: IntArray) -> IntArray:
+    """Ranks at which residuals would meet the goal if they went on decaying, at most twice the ranks so far."""
+    ranks = result.ranks[todo]
+    if job.goal.tol is None:
+        return 2 * ranks
+    excess = result.error / max(_allowed(job, result.partition), np.finfo(np.float64).tiny)
+    rates = np.array([decay_rate(found[a].residuals) for a in todo])
+    wanted = _MARGIN * (ranks + np.log(max(excess, 1.0)) / rates)
+    return np.asarray(np.ceil(np.clip(wanted, _LEAST_GROWTH * ranks, 2 * ranks)), dtype=np.intp)
 
 
-def _pick_clusters(
-    partition: Partition, rng: np.random.Generator, *, known: bool = False
-) -> tuple[IntArray, FloatArray]:
+def _pick_clusters(partition: Partition, least: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
     """Clusters to survey, drawn by size, and the number of clusters that each of them represents."""
     n, k, sizes = partition.n_points, partition.n_clusters, partition.sizes
-    # Entries that are known already cost nothing: then more clusters are surveyed.
-    count = int(np.clip(_LOOKED_AT * k // n, _MOST_CLUSTERS // 2 if known else _CLUSTERS, _MOST_CLUSTERS))
-    if k <= count + 2:
+    count = int(np.clip(_LOOKED_AT * k // n, least, _MOST_CLUSTERS))
+    if k <= count:
         return np.arange(k), np.ones(k)
     steps = (np.arange(count) + rng.random()) * n / count
     order = rng.permutation(k)
@@ -194,15 +202,15 @@ def _survey_cluster(
         rank,
         rng,
         diagonal=job.method.diagonal,
-        rounds=_DIAGONAL_ROUNDS,
-        sizes=replace(SURVEY, negligible=job.goal.negligible, single=job.goal.tol is not None and job.goal.single),
+        rounds=SURVEY.diagonal_rounds,
+        negligible=job.goal.negligible,
     )
-    found = resolved(found, rank)
+    found = resolved(found, rank, B.dtype)
     columns: ColumnSample | None = None
     if len(block.columns) < matrix.shape[1]:
         columns = energy_sampling(matrix, cluster, partition, len(block.columns) // 2, rng, block.rows)
         B = evaluate_block(matrix, cluster, block.rows, columns).without(part)
-    right = B.T @ found.vectors
+    right = (B.T @ found.vectors.astype(B.dtype, copy=False)).astype(np.float64, copy=False)
     held_out = np.setdiff1d(np.arange(cluster.start, cluster.stop), block.rows, assume_unique=True)
     if columns is None:
         residuals, _ = residual_profile(block, B, found.vectors, right)
@@ -237,7 +245,7 @@ def _held_out_residuals(
     scale = np.sqrt(len(block.rows) / len(rows))  # both blocks are scaled to the whole row-submatrix
     values = continued @ (found.right * (scale / np.maximum(found.energies, np.finfo(np.float64).tiny)))
     fresh = evaluate_block(matrix, block.cluster, rows, columns)
-    B, own = fresh.without(np.zeros(len(rows))), fresh.own_columns
+    B, own = fresh.without(np.zeros(len(rows))).astype(np.float64, copy=False), fresh.own_columns
     return 2 * _profile(B, values, right) - _profile(B[:, own], values, right[own])
 
 
@@ -270,17 +278,23 @@ def _summary(
         [each.residuals for each in found], sizes, weights, related_ranks, carried, np.zeros(len(found))
     )
     if job.goal.memory is not None:
-        ranks = allocation.affordable(job.goal.memory)
+        ranks, price = allocation.affordable(job.goal.memory)
         complete = True
     else:
         # A ridge has no effect here: a survey does not estimate the spectral norm of the error.
-        allowed = job.goal.allowed(norm) * _SURVEYED_SHARE
-        ranks = allocation.within(allowed)
+        allowed = _allowed(job, partition)
+        ranks, price = allocation.within(allowed)
         complete = allocation.error(ranks) <= allowed
     stored = allocation.stored(ranks)
     inner = 0.5 * float((weights * ranks) @ related_ranks(ranks.astype(np.float64)))
     error = allocation.error(ranks)
-    return Survey(k, partition, allocation, ranks, norm, stored, error, inner, complete, diagonal)
+    return Survey(k, partition, allocation, ranks, price, norm, stored, error, inner, complete, diagonal)
+
+
+def _allowed(job: Job, partition: Partition) -> float:
+    """Squared error at which a survey reads the ranks."""
+    subset = partition.n_points < job.n_points
+    return job.goal.allowed(job.norm) * (_SURVEYED_SHARE_OF_SUBSET if subset else _SURVEYED_SHARE)
 
 
 def _related(found: list[ClusterSurvey], picked: IntArray, weights: FloatArray, budget: float) -> FloatArray:
