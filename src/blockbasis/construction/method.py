@@ -53,6 +53,8 @@ class SampleSizes:
         Clusters of no more points, or of less than twice the sampled rows, take all their rows.
     inner_rows : int
         Rows for each unit of rank that determine the inner matrix.
+    most_columns : float
+        Largest share of all columns that are sampled.
     diagonal_rounds : int
         Rounds in which directions and diagonal part of a sampled block are computed in turn.
     precise : bool
@@ -78,6 +80,7 @@ class SampleSizes:
     landmarks: int
     least_landmarks: int
     inner_rows: int
+    most_columns: float
     diagonal_rounds: int
     precise: bool
     lonely_columns: int = 0
@@ -85,8 +88,8 @@ class SampleSizes:
 
 
 #: Where the ranks are given, accuracy is what time is spent on.
-ACCURATE = SampleSizes(24, 4096, 8192, 40, 160, 8, 64, 7, 3, True)
+ACCURATE = SampleSizes(24, 4096, 8192, 40, 160, 8, 64, 7, 1.0, 3, True)
 #: Where a tolerance or a budget is given, the ranks follow from what was sampled.
-FAST = SampleSizes(10, 640, 1280, 22, 400, 4, 64, 6, 2, False, 4096)
+FAST = SampleSizes(10, 640, 1280, 22, 400, 4, 64, 6, 1 / 6, 2, False, 4096)
 #: A survey only looks at singular values.
-SURVEY = SampleSizes(6, 256, 512, 12, 256, 0, 0, 0, 1, False, 4096)
+SURVEY = SampleSizes(6, 256, 512, 12, 256, 0, 0, 0, 1 / 8, 1, False, 4096)

@@ -10,11 +10,13 @@ import numpy as np
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.construction.method import SampleSizes
 from blockbasis.construction.sampling import ColumnSample, energy_sampling
-from blockbasis.matrix import KernelMatrix, coincidences
+from blockbasis.matrix import CachedKernelMatrix, KernelMatrix, coincidences
 from blockbasis.partition import Partition
 
 #: Part of the rows drawn by squared distance from the centre: points unlike the others decide how far a basis carries.
 _DISTANCE_SHARE = 0.5
+#: Columns for each unit of rank below which directions are not told apart.
+_LEAST_COLUMNS_PER_RANK = 3
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,8 @@ def sample_block(
     cluster = partition.cluster(i)
     rows = _sample_rows(matrix, cluster, rank, sizes, rng)
     n_columns = max(sizes.columns * rank, sizes.least_columns)
+    if not isinstance(matrix, CachedKernelMatrix):  # never more than a share of the entries of the matrix
+        n_columns = min(n_columns, max(int(sizes.most_columns * matrix.shape[1]), _LEAST_COLUMNS_PER_RANK * rank))
     columns = energy_sampling(matrix, cluster, partition, n_columns, rng, rows)
     block = evaluate_block(matrix, cluster, rows, columns)
     if n_columns < sizes.lonely_columns and _lonely(block):

@@ -93,7 +93,7 @@ def building_work(sizes: IntArray, built: IntArray, density: float, samples: Sam
     n = int(sizes.sum())
     count = np.maximum(samples.rows * built, samples.least_rows)
     rows = np.where(sizes <= np.maximum(2 * count, samples.whole), sizes, count).astype(np.float64)
-    columns = np.minimum(np.maximum(samples.columns * built, samples.least_columns), n).astype(np.float64)
+    columns = np.minimum(np.maximum(samples.columns * built, samples.least_columns), _most_columns(n, samples))
     landmarks = np.minimum(np.maximum(samples.landmarks * built, samples.least_landmarks), columns)
     determining = np.minimum(samples.inner_rows * built, rows)
     total_rows = float(determining.sum())
@@ -111,12 +111,16 @@ def building_work(sizes: IntArray, built: IntArray, density: float, samples: Sam
     return Work(int(passed), int(entries), of_pass, operations)
 
 
+def _most_columns(n: int, samples: SampleSizes) -> float:
+    return n if n <= n_checked(n) else samples.most_columns * n
+
+
 def working_bytes(sizes: IntArray, built: IntArray, density: float, samples: SampleSizes, threads: int) -> int:
     """Peak bytes of a construction: the samples of one cluster on each thread, copies of C, and the check."""
     n, total = int(sizes.sum()), int(built.sum())
     count = np.maximum(samples.rows * built, samples.least_rows)
     rows = np.where(sizes <= np.maximum(2 * count, samples.whole), sizes, count)
-    columns = np.minimum(np.maximum(samples.columns * built, samples.least_columns), n)
+    columns = np.minimum(np.maximum(samples.columns * built, samples.least_columns), _most_columns(n, samples))
     sampled = 5 * threads * int((rows * columns).max()) * 8
     inner = 8 * int((3 * density + 1) * total**2)
     check = 6 * 8 * n_checked(n) ** 2

@@ -21,7 +21,7 @@ _START = 8.0
 _FIRST_RANK = 20
 _HIGH_RANK = 80
 #: Mean rank above which fewer clusters are not surveyed: the time of a basis grows with the cube of its rank.
-_HIGHEST_RANK = 250
+_HIGHEST_RANK = 500
 #: Floats a point above which the first survey ends.
 _FIRST_LIMIT = 150
 #: Least mean number of points of a cluster, and largest number of clusters in units of sqrt(n).
@@ -29,6 +29,8 @@ _SMALLEST = 24
 _MOST = 12.0
 #: Points of each of many small clusters; there are at most 2 sqrt(n) of them.
 _SMALL = 64
+#: Numbers of clusters that differ by less than this share are not both surveyed.
+_SAME = 0.1
 #: Another number of clusters is taken where its cost is below this share of the present cost: the minimum is flat.
 _IMPROVEMENT = 0.95
 #: Work that is short, in kernel entries: some tenths of a second. Every doubling of excessive work counts as this share
@@ -53,6 +55,7 @@ def search_clusters(job: Job, clusters: Partitioner, rng: np.random.Generator) -
 
     def look(k: int, limit: float = math.inf) -> Survey:
         nonlocal last
+        k = next((other for other in seen if abs(other - k) < _SAME * k), k)
         if k not in seen or (not seen[k].complete and limit > seen[k].stored):
             (stream,) = rng.spawn(1)
             rank = _FIRST_RANK
@@ -69,14 +72,11 @@ def search_clusters(job: Job, clusters: Partitioner, rng: np.random.Generator) -
     best = start
     if job.goal.memory is not None or not first.complete or first.mean_rank > _HIGH_RANK:
         many = min(max(start, min(n // _SMALL, round(2 * math.sqrt(n)))), most)
-        look(many, limit=first.stored if first.complete and job.goal.memory is None else math.inf)
+        others = look(many, limit=first.stored if first.complete and job.goal.memory is None else math.inf)
+        if not first.complete:  # the first survey was cut short: few clusters may be better after all
+            look(start, limit=others.stored)
         best = min((start, many), key=lambda k: _cost(job, seen[k]))
     best = _walk(job, look, seen[best], most)
-    few = min(2 * start, most)
-    if not seen[start].complete and few < best:  # the first survey was cut short: few clusters may be better after all
-        other = look(few, limit=seen[best].stored)
-        if _cost(job, other) < _cost(job, seen[best]):
-            best = _walk(job, look, other, most)
     look(best)  # to its end, where every survey was cut short
     return [seen[best], *(each for k, each in seen.items() if k != best)]
 

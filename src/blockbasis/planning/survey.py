@@ -159,20 +159,22 @@ def survey(
             found[a] = each
         result = _summary(job, k, partition, found, picked, weights)
         todo = np.flatnonzero((result.ranks >= highest) & (highest < most))
-        if not len(todo) or (not result.complete and result.stored > limit):
+        if not len(todo):
             return result
-        highest[todo] = np.minimum(_next_ranks(job, result, found, todo), most[todo])
+        wanted = _wanted_ranks(job, result, found)
+        if not result.complete and result.allocation.stored(np.minimum(wanted, most)) > limit:
+            return result
+        steps = np.clip(_MARGIN * wanted, _LEAST_GROWTH * highest, 2 * highest)
+        highest[todo] = np.minimum(np.ceil(steps), most).astype(np.intp)[todo]
 
 
-def _next_ranks(job: Job, result: Survey, found: list[ClusterSurvey], todo: IntArray) -> IntArray:
-    """Ranks at which residuals would meet the goal if they went on decaying, at most twice the ranks so far."""
-    ranks = result.ranks[todo]
-    if job.goal.tol is None:
-        return 2 * ranks
+def _wanted_ranks(job: Job, result: Survey, found: list[ClusterSurvey]) -> FloatArray:
+    """Ranks at which residuals would meet the goal if they went on decaying."""
+    if job.goal.tol is None or result.complete:
+        return 2.0 * result.ranks
     excess = result.error / max(_allowed(job, result.partition), np.finfo(np.float64).tiny)
-    rates = np.array([decay_rate(found[a].residuals) for a in todo])
-    wanted = _MARGIN * (ranks + np.log(max(excess, 1.0)) / rates)
-    return np.asarray(np.ceil(np.clip(wanted, _LEAST_GROWTH * ranks, 2 * ranks)), dtype=np.intp)
+    rates = np.array([decay_rate(each.residuals) for each in found])
+    return np.asarray(result.ranks + np.log(max(excess, 1.0)) / rates)
 
 
 def _pick_clusters(partition: Partition, least: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
