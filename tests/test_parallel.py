@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import multiprocessing
 import os
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import joblib
@@ -158,7 +160,8 @@ def test_factorizations_in_several_threads_are_equal_bit_by_bit(many_points):
     def work(seed):
         A = bb.factorize(many_points, kernel, tol=1e-2, rng=seed)
         B = bb.factorize_cross(many_points[:100], many_points, kernel, n_clusters=3, rank=8, rng=seed)
-        return A.todense().tobytes() + B.todense().tobytes()
+        factors = [A.basis.values, *A.inner.panels, B.row_basis.values, *B.inner.panels, B.column_basis.values]
+        return b"".join(factor.tobytes() for factor in factors)
 
     with threadpool_limits(limits=2, user_api="blas"):
         before = blas_threads()
@@ -167,3 +170,20 @@ def test_factorizations_in_several_threads_are_equal_bit_by_bit(many_points):
             for _ in range(3):
                 assert list(pool.map(work, range(4))) == alone
         assert blas_threads() == before
+
+
+def in_a_pool(seed):
+    points = np.random.default_rng(seed).normal(size=(80, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        A = bb.factorize(points, bb.Gaussian(1.0), n_clusters=3, rank=5, rng=0)
+        return check_n_jobs(None, caller="f"), check_n_jobs(3, caller="f"), (A @ points).tobytes()
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_workers_of_a_pool_are_not_warned_and_have_one_thread():
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        found = pool.map(in_a_pool, range(2))
+    assert [each[:2] for each in found] == [(1, 3), (1, 3)]
+    assert [each[2] for each in found] == [in_a_pool(seed)[2] for seed in range(2)]

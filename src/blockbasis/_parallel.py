@@ -6,6 +6,7 @@ the result depend on the machine. One BLAS thread per cluster and one thread per
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -94,7 +95,18 @@ def single_threaded() -> Iterator[None]:
 
 def check_n_jobs(n_jobs: int | None, *, caller: str) -> int:
     """Threads to use: None is one for each core, as -1; other negative numbers count from there."""
-    return int(effective_n_jobs(check_threads(n_jobs, name="n_jobs", caller=caller)))
+    return _effective(check_threads(n_jobs, name="n_jobs", caller=caller))
+
+
+def cores() -> int:
+    """Threads where nothing is said of them: one for each core."""
+    return _effective(-1)
+
+
+def _effective(n_jobs: int) -> int:
+    if multiprocessing.current_process().daemon:  # one of a pool, which has as many as there are cores
+        return max(n_jobs, 1)
+    return int(effective_n_jobs(n_jobs))
 
 
 def map_threads(
