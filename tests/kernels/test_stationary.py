@@ -128,6 +128,7 @@ def test_extreme_bandwidths_give_the_limits(radial, X, h):
 
 def test_extreme_bandwidths_give_the_limits_in_float32(radial, X):
     np.testing.assert_allclose(radial.make(1e-25)(X.astype(np.float32)), np.eye(40), atol=1e-15)
+    np.testing.assert_array_equal(radial.make(5e167)(X.astype(np.float32)), np.ones((40, 40)))
 
 
 @given(arrays(np.float64, (8, 2), elements=st.floats(-10, 10, width=32)), st.floats(-1e4, 1e4))

@@ -109,6 +109,7 @@ class KernelEstimator(BaseEstimator):
         estimator = cls(**parameters)
         for name, value in fitted.items():
             setattr(estimator, name, value)
+        check_is_fitted(estimator)
         return estimator
 
     def _check_X(self, X: Any, *, reset: bool) -> FloatArray:

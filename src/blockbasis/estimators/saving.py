@@ -32,6 +32,8 @@ from blockbasis.operators.storage import (
 from blockbasis.operators.structure import require
 
 _TAG = "__kind__"
+#: What fitting gives.
+_DTYPES = {np.dtype(kind) for kind in (np.float64, np.float32, np.int64, np.int32, np.bool_)}
 #: Bytes that strings of one array may take.
 _LARGEST_LABELS = 2**26
 #: Dataclasses that are saved field by field.
@@ -121,7 +123,7 @@ def _decoded(saved: Any, arrays: dict[str, FloatArray], function: Kernel | None)
         return saved
     kind = saved[_TAG]
     if kind == "array":
-        return _finite(arrays[saved["name"]], saved["name"])
+        return _checked(arrays[saved["name"]], saved["name"])
     if kind == "objects":
         return _labels(saved)
     if kind == "tuple":
@@ -146,10 +148,11 @@ def _decoded(saved: Any, arrays: dict[str, FloatArray], function: Kernel | None)
     return restore_symmetric(saved["meta"], own, None if saved["meta"]["kernel"] else function)
 
 
-def _finite(array: FloatArray, name: str) -> FloatArray:
-    """The array; scores of a search and parameters may be infinite or missing, what predictions need may not."""
-    free = name.startswith(("parameters.", "fitted.cv_results_"))
-    require(free or array.dtype.kind != "f" or np.isfinite(array).all(), name, "finite")
+def _checked(array: FloatArray, name: str) -> FloatArray:
+    """The array; parameters, scores of a search and labels may be of any kind, what predictions need may not."""
+    if not name.startswith(("parameters.", "fitted.cv_results_", "fitted.classes_")):
+        require(array.dtype in _DTYPES, name, f"of a precision that fitting gives, and is of {array.dtype}")
+        require(array.dtype.kind != "f" or np.isfinite(array).all(), name, "finite")
     return array
 
 

@@ -338,7 +338,7 @@ class RadialKernel(Kernel):
         if isinstance(self.bandwidth, tuple):
             return mapped_block(self, X, Y)
         limits = np.finfo(X.dtype)
-        if self.bandwidth * self.bandwidth < limits.tiny / limits.eps:
+        if self.bandwidth * self.bandwidth < float(limits.tiny / limits.eps):
             return self._block_of_tiny_bandwidth(X, Y)
         # Products cancel far from the origin, so the points are centred on the mean of X: in a factorization that is
         # the centre of a cluster.
@@ -391,7 +391,8 @@ class RadialKernel(Kernel):
     def _divide(self, values: FloatArray, times: int) -> FloatArray:
         """Divide by the bandwidth, once or twice, in place: no bandwidth overflows on the way."""
         limits = np.finfo(values.dtype)
-        inverse = min(max(1 / self.bandwidth if self.bandwidth > limits.tiny else np.inf, limits.tiny), limits.max)
+        least, most = float(limits.tiny), float(limits.max)
+        inverse = min(max(1 / self.bandwidth if self.bandwidth > least else np.inf, least), most)
         with np.errstate(over="ignore", under="ignore"):
             for _ in range(times):
                 values *= inverse
