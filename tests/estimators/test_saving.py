@@ -178,3 +178,21 @@ def test_strings_of_a_forged_length(classes, tmp_path):
     forged(path, change)
     with pytest.raises(bb.StorageError, match="the dtype of labels"):
         bb.load(path)
+
+
+def test_outputs_that_do_not_fit(regression, classes, tmp_path):
+    path = tmp_path / "model.bbf"
+    X, y, _ = regression
+    process = bb.GaussianProcessRegressor(**COMPRESSED).fit(X, y)
+    X, y, _, _ = classes
+    classifier = bb.KernelRidgeClassifier(**COMPRESSED).fit(X, y)
+    for model, name, value in (
+        (process, "fitted._y_scale", np.empty(0)),
+        (process, "fitted._y_mean", np.zeros(3)),
+        (classifier, "fitted.groups_.0", np.array([0, 1, -5])),
+        (classifier, "fitted.groups_.0", np.array([0, 1])),
+    ):
+        bb.save(model, path)
+        forged(path, lambda meta, arrays, name=name, value=value: arrays.update({name: value}))
+        with pytest.raises(bb.StorageError, match=rf"cannot be restored: {name.split('.')[1]}"):
+            bb.load(path)

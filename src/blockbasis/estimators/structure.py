@@ -25,6 +25,18 @@ def check_attributes(cls: type[Any], parameters: dict[str, Any], fitted: dict[st
         require(own and not hasattr(cls, name), f"the attribute {name!r}", "one that fitting sets")
 
 
+def check_outputs(fitted: dict[str, Any]) -> None:
+    """Raise unless scales of targets, and groups of classes, are those of the functions that were learnt."""
+    if "_posterior" in fitted:
+        for name in ("_y_mean", "_y_scale"):
+            numbers(fitted[name], name, (fitted["_posterior"].mean.n_outputs,))
+    if "groups_" in fitted:
+        groups, outputs = fitted["groups_"], [each.n_outputs for each in fitted["expansions_"]]
+        require([len(group) for group in groups] == outputs, "groups_", "one class for each function")
+        classes = np.sort(np.concatenate(groups))
+        require(np.array_equal(classes, np.arange(sum(outputs))), "groups_", "every class once")
+
+
 def check_structure(value: Any) -> None:
     """Raise unless the parts of a structure fit together."""
     if isinstance(value, Blend):
