@@ -3,13 +3,32 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint format bench bench-full clean
+.PHONY: demo test test-oldest test-newest fuzz lint format bench bench-full clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m blockbasis.demo
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term:skip-covered --cov-fail-under=95
+
+# The oldest versions that pyproject.toml names, and the newest that can be had, each in an environment of its own.
+OLDEST := numpy==2.0.0 scipy==1.13.0 scikit-learn==1.6.0 joblib==1.4.0 threadpoolctl==3.5.0 pytest==8.0.0 pandas==2.2.2
+VERSIONED := pytest hypothesis pandas pyarrow rich typer matplotlib
+
+test-oldest:
+	$(PYTHON) -m venv $(VENV)-oldest
+	$(VENV)-oldest/bin/python -m pip install --quiet $(OLDEST) $(VERSIONED) --editable .
+	$(VENV)-oldest/bin/python -m pytest
+
+test-newest:
+	$(PYTHON) -m venv $(VENV)-newest
+	$(VENV)-newest/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager $(VERSIONED) --editable .
+	$(VENV)-newest/bin/python -m pytest
+
+# Random files, kills, inputs, tolerances and threads for five minutes; "make fuzz MINUTES=60" for more.
+MINUTES ?= 5
+fuzz: $(VENV)/.test
+	$(BIN)/python tools/fuzz.py --minutes $(MINUTES)
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
@@ -31,7 +50,7 @@ bench-full: $(VENV)/.peers
 	$(BIN)/python benchmarks/page.py
 
 clean:
-	rm -rf $(VENV) .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
+	rm -rf $(VENV) $(VENV)-oldest $(VENV)-newest .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -120,6 +120,7 @@ def test_is_a_linear_operator_with_finite_entries(A):
     assert np.isfinite(dense).all()
 
 
+@pytest.mark.filterwarnings("ignore:Calling `matvec` on 'column vectors':FutureWarning")  # SciPy 1.18
 def test_products_are_dense_products(A, rng):
     dense = A.todense()
     v, V = rng.standard_normal(A.shape[1]), rng.standard_normal((A.shape[1], 5))

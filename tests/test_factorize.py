@@ -826,3 +826,10 @@ def test_abalone(abalone, seed):
     assert error(diagonal=False) <= 1.25 * best
     assert 1 <= error(algorithm="paper") / best <= 3.5
     assert error() <= 1.25 * error(sampling="exact", inner="exact")
+
+
+def test_a_cross_factorization_that_does_not_fit_is_refused(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(400, 2))
+    monkeypatch.setattr("blockbasis.factorize.available_memory", lambda: 10**5)
+    with pytest.raises(MemoryError, match="smaller ranks or fewer clusters"):
+        bb.factorize_cross(X, X, bb.Gaussian(1.0), n_clusters=4, rank=20, rng=0)

@@ -207,3 +207,28 @@ def test_a_cached_matrix_copies_what_is_known(X, dtype):
     np.testing.assert_array_equal(matrix.diagonal(slice(5, 25)), 1)
     assert matrix.entries == counter.value == 0
     assert dense.max() == 1
+
+
+@pytest.mark.parametrize("scale", [1e300, 1e-300, 1e101, 1e-101])
+def test_kernels_whose_squares_cannot_be_summed_are_refused(scale):
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    kernel = scale * bb.Gaussian(1.0)
+    for use in (
+        lambda: bb.factorize(X, kernel, n_clusters=2, rank=5, rng=0),
+        lambda: bb.factorize(X, kernel, tol=1e-2, rng=0),
+        lambda: bb.factorize_cross(X, X, kernel, n_clusters=2, rank=5, rng=0),
+        lambda: bb.plan(X, kernel, tol=1e-2, rng=0),
+        lambda: bb.ExactKernel(X, kernel),
+    ):
+        with pytest.raises(ValueError, match=r"must have k\(x, x\) between 1e-100 and 1e\+100. Got 1e"):
+            use()
+
+
+@pytest.mark.parametrize("scale", [1e90, 1e-90])
+def test_large_and_small_kernels_are_factorized_as_others_are(scale):
+    X = np.random.default_rng(0).normal(size=(300, 2))
+
+    def error(kernel):
+        return bb.relative_error(bb.factorize(X, kernel, n_clusters=3, rank=20, rng=0), X, kernel).value
+
+    assert error(scale * bb.Gaussian(1.0)) == pytest.approx(error(bb.Gaussian(1.0)), rel=1e-6)

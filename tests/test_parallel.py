@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import multiprocessing
 import os
 import threading
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import joblib
 import numpy as np
@@ -118,3 +121,69 @@ def test_results_do_not_depend_on_the_callers_blas_threads(many_points):
     for first, second in zip(runs[0].bases, runs[1].bases, strict=True):
         np.testing.assert_array_equal(first, second)
     np.testing.assert_array_equal(runs[0].inner.todense(), runs[1].inner.todense())
+
+
+def test_the_limit_is_lifted_by_the_last_thread_that_leaves():
+    """The first who comes leaves first: the second must still have one BLAS thread, and the third all of them."""
+    first_left, second_came = threading.Event(), threading.Event()
+    seen = []
+
+    def second():
+        with single_threaded():
+            second_came.set()
+            assert first_left.wait(timeout=30)
+            seen.append(blas_threads())
+
+    with threadpool_limits(limits=2, user_api="blas"):
+        before = blas_threads()
+        thread = threading.Thread(target=second)
+        with single_threaded():
+            thread.start()
+            assert second_came.wait(timeout=30)
+        first_left.set()
+        thread.join()
+        assert seen == [{1}]
+        assert blas_threads() == before
+
+
+def test_a_context_inside_another_and_an_error():
+    with threadpool_limits(limits=2, user_api="blas"):
+        before = blas_threads()
+        with pytest.raises(ZeroDivisionError), single_threaded(), single_threaded():
+            raise ZeroDivisionError
+        assert blas_threads() == before
+
+
+def test_factorizations_in_several_threads_are_equal_bit_by_bit(many_points):
+    kernel = bb.Gaussian(0.4)
+
+    def work(seed):
+        A = bb.factorize(many_points, kernel, tol=1e-2, rng=seed)
+        B = bb.factorize_cross(many_points[:100], many_points, kernel, n_clusters=3, rank=8, rng=seed)
+        factors = [A.basis.values, *A.inner.panels, B.row_basis.values, *B.inner.panels, B.column_basis.values]
+        return b"".join(factor.tobytes() for factor in factors)
+
+    with threadpool_limits(limits=2, user_api="blas"):
+        before = blas_threads()
+        alone = [work(seed) for seed in range(4)]
+        with ThreadPoolExecutor(4) as pool:
+            for _ in range(3):
+                assert list(pool.map(work, range(4))) == alone
+        assert blas_threads() == before
+
+
+def in_a_pool(seed):
+    points = np.random.default_rng(seed).normal(size=(80, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        A = bb.factorize(points, bb.Gaussian(1.0), n_clusters=3, rank=5, rng=0)
+        return check_n_jobs(None, caller="f"), check_n_jobs(3, caller="f"), (A @ points).tobytes()
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_workers_of_a_pool_are_not_warned_and_have_one_thread():
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        found = pool.map(in_a_pool, range(2))
+    assert [each[:2] for each in found] == [(1, 3), (1, 3)]
+    assert [each[2] for each in found] == [in_a_pool(seed)[2] for seed in range(2)]

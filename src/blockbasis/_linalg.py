@@ -6,10 +6,12 @@ up on some matrices with many equal eigenvalues, each on others: the next is the
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy import linalg
 
-from blockbasis._typing import FloatArray
+from blockbasis._typing import FloatArray, IntArray
 
 #: A part of the eigenpairs costs more than all of them above this share.
 _SMALL_PART = 0.15
@@ -30,6 +32,23 @@ def energy_of(M: FloatArray) -> float:
 def diagonal_of(U: FloatArray, core: FloatArray) -> FloatArray:
     """Diagonal of U C Uᵀ."""
     return np.asarray(np.einsum("ij,ij->i", U @ core.astype(U.dtype, copy=False), U))
+
+
+def exponents_of(B: FloatArray) -> IntArray:
+    """Powers of two by which the columns of a matrix have entries of about 1; 0 for a column of zeros."""
+    return np.asarray(np.frexp(np.abs(B).max(axis=0, initial=0.0))[1])
+
+
+def times_power_of_two(B: FloatArray, exponents: IntArray, *, name: str, caller: str) -> FloatArray:
+    """Each column times its power of two, exactly; refused where float64 cannot hold it."""
+    with np.errstate(over="ignore", under="ignore"):
+        values = np.ldexp(B, exponents)
+    if not np.isfinite(values).all():
+        raise ValueError(
+            f"The '{name}' parameter of {caller} must be small enough for a result that float64 can hold. "
+            f"Got entries of about 1e{int(exponents.max() * math.log10(2))} instead."
+        )
+    return np.asarray(values)
 
 
 def eigenpairs(M: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
-_MEMINFO = Path("/proc/meminfo")
-#: A container's own limit and use of memory.
-_LIMIT = Path("/sys/fs/cgroup/memory.max")
-_USED = Path("/sys/fs/cgroup/memory.current")
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
+_PROC = Path("/proc")
+_CGROUPS = Path("/sys/fs/cgroup")
+#: Names of a limit and a use of memory, and of the pages of files among it that the system takes back when it must.
+_VERSION_2 = ("memory.max", "memory.current", ("active_file", "inactive_file"))
+_VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", ("total_active_file", "total_inactive_file"))
 
 
 def available_memory() -> int | None:
     """Bytes that can still be allocated; None where the system does not say."""
-    known = [amount for amount in (_free_on_machine(), _left_in_container()) if amount is not None]
-    return min(known, default=None)
+    amounts = [_free_on_machine(), _left_of_address_space(), *_left_in_groups()]
+    return min((max(amount, 0) for amount in amounts if amount is not None), default=None)
 
 
 def _free_on_machine() -> int | None:
-    try:
-        found = re.search(r"^MemAvailable:\s+(\d+) kB", _MEMINFO.read_text(), re.MULTILINE)
-    except OSError:
-        found = None
+    found = re.search(r"^MemAvailable:\s+(\d+) kB", _read(_PROC / "meminfo"), re.MULTILINE)
     if found is not None:
         return int(found[1]) * 1024
     try:  # elsewhere all of the physical memory is the best that is known
@@ -31,8 +35,45 @@ def _free_on_machine() -> int | None:
         return None
 
 
-def _left_in_container() -> int | None:
-    try:
-        return int(_LIMIT.read_text()) - int(_USED.read_text())
-    except (OSError, ValueError):  # no container, or one without a limit
+def _left_of_address_space() -> int | None:
+    """What a limit such as that of ``ulimit -v`` leaves to this process."""
+    if resource is None:
         return None
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    pages = _read(_PROC / "self" / "statm").split()
+    if limit == resource.RLIM_INFINITY or not pages:
+        return None
+    return limit - int(pages[0]) * resource.getpagesize()
+
+
+def _left_in_groups() -> Iterator[int | None]:
+    """What the limit of each control group leaves that this process is in: its own, and those around it."""
+    for line in _read(_PROC / "self" / "cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            yield from (_left_in_group(group, *_VERSION_2) for group in _and_around(_CGROUPS, path))
+        elif "memory" in controllers.split(","):
+            yield from (_left_in_group(group, *_VERSION_1) for group in _and_around(_CGROUPS / "memory", path))
+
+
+def _and_around(root: Path, path: str) -> list[Path]:
+    """Folders of a group and of all groups around it; a container may see its own as the root."""
+    inner = Path(path.lstrip("/"))
+    return [root / folder for folder in (inner, *inner.parents)]
+
+
+def _left_in_group(group: Path, limit: str, used: str, reclaimable: tuple[str, ...]) -> int | None:
+    try:
+        left = int(_read(group / limit)) - int(_read(group / used))
+    except ValueError:  # no such group, or one without a limit
+        return None
+    statistics = dict(line.split(maxsplit=1) for line in _read(group / "memory.stat").splitlines() if " " in line)
+    return left + sum(int(statistics.get(name, 0)) for name in reclaimable)
+
+
+def _read(path: Path) -> str:
+    """Text of a file; nothing where it cannot be read."""
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

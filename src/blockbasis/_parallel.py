@@ -6,11 +6,15 @@ the result depend on the machine. One BLAS thread per cluster and one thread per
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from joblib import Parallel, delayed, effective_n_jobs
-from threadpoolctl import threadpool_limits
+from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from blockbasis._validation import check_threads
 from blockbasis.progress import counting
@@ -18,14 +22,91 @@ from blockbasis.progress import counting
 T = TypeVar("T")
 
 
-def single_threaded() -> Any:
-    """Context in which BLAS and OpenMP use one thread, so that results depend on the seed alone."""
-    return threadpool_limits(limits=1)
+def _limited(user_api: str) -> Any:
+    """A limit of one thread for the libraries of one kind; ``threadpool_limits`` would restore those of all kinds."""
+    return ThreadpoolController().select(user_api=user_api).limit(limits=1)
+
+
+@contextmanager
+def _in_control() -> Iterator[None]:
+    """Context in which this thread may set the limit of OpenBLAS; threadpoolctl 3.8 lets one thread only."""
+    clear = getattr(OpenBLASController, "clear_controlling_thread", None)
+    if clear is None:
+        yield
+        return
+    clear(force=True)
+    try:
+        yield
+    finally:
+        clear(force=True)
+
+
+class _BlasLimit:
+    """One BLAS thread for as long as any thread of Python asks for it: the number is one for the whole process.
+
+    The first who asks sets the limit and the last who leaves restores what was before. A limit of each one's own would
+    be lifted by whoever leaves first, and whoever came second would restore a limit of one for good.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._holders = 0
+        if hasattr(os, "register_at_fork"):  # a process must not be copied with the lock taken
+            release = self._lock.release
+            os.register_at_fork(before=self._lock.acquire, after_in_parent=release, after_in_child=release)
+
+    def take(self) -> None:
+        with self._lock:
+            if self._holders == 0:
+                with _in_control():
+                    self._limits = _limited("blas")
+            self._holders += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._holders -= 1
+            if self._holders == 0:
+                with _in_control():
+                    self._limits.restore_original_limits()
+
+
+_blas_limit = _BlasLimit()
+_own = threading.local()
+
+
+@contextmanager
+def single_threaded() -> Iterator[None]:
+    """Context in which BLAS and OpenMP use one thread, so that results depend on the seed alone.
+
+    Any number of threads may be in it at once, and one of them several times.
+    """
+    if getattr(_own, "inside", False):
+        yield
+        return
+    _blas_limit.take()
+    _own.inside = True
+    try:
+        with _limited("openmp"):  # which has a number for each thread
+            yield
+    finally:
+        _own.inside = False
+        _blas_limit.leave()
 
 
 def check_n_jobs(n_jobs: int | None, *, caller: str) -> int:
     """Threads to use: None is one for each core, as -1; other negative numbers count from there."""
-    return int(effective_n_jobs(check_threads(n_jobs, name="n_jobs", caller=caller)))
+    return _effective(check_threads(n_jobs, name="n_jobs", caller=caller))
+
+
+def cores() -> int:
+    """Threads where nothing is said of them: one for each core."""
+    return _effective(-1)
+
+
+def _effective(n_jobs: int) -> int:
+    if multiprocessing.current_process().daemon:  # one of a pool, which has as many as there are cores
+        return max(n_jobs, 1)
+    return int(effective_n_jobs(n_jobs))
 
 
 def map_threads(

@@ -349,6 +349,7 @@ def factorize_cross(
         streams = root.spawn(5)
         rows = make_partition(Y, of_rows, partition, streams[0], caller=caller)
         columns = make_partition(X, of_columns, partition, streams[1], caller=caller)
+        _refuse_what_does_not_fit(_cross_bytes(rows, columns, rank, n_jobs), "smaller ranks or fewer clusters")
         matrix = KernelMatrix(kernel, Y[rows.order], X[columns.order])
         return cross_factorization(matrix, rows, columns, rank, method, streams[2], n_jobs)
 
@@ -407,6 +408,17 @@ def _carried_out(plan: Plan, job: Job, streams: list[np.random.Generator]) -> Bl
     if expected and not bounded and not costs.pays(A.stored, n):
         _warn_that_it_does_not_pay(f"took {A.stored} floats", plan)
     return A
+
+
+def _cross_bytes(rows: Partition, columns: Partition, rank: int, n_jobs: int) -> int:
+    """Peak bytes of a cross factorization: bases and C, each twice, and the sample of a cluster on each thread."""
+    ranks = [np.minimum(rank, side.sizes) for side in (rows, columns)]
+    bases = sum(int(side.sizes @ own) for side, own in zip((rows, columns), ranks, strict=True))
+    sampled = max(
+        int(own.sizes.max()) * min(ACCURATE.columns * rank, other.n_points)
+        for own, other in ((rows, columns), (columns, rows))
+    )
+    return 8 * (2 * bases + 2 * int(ranks[0].sum()) * int(ranks[1].sum()) + 3 * n_jobs * sampled)
 
 
 def _refuse_what_does_not_fit(needed: int, remedy: str) -> None:

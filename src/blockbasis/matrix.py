@@ -15,6 +15,8 @@ from blockbasis.kernels.base import diagonal_chunks
 _TILE_ENTRIES = 2**23
 #: Rows that are evaluated at once when all entries are wanted.
 _SYMMETRIC_TILE = 256
+#: Between these k(x, x) must be: norms of a matrix square its entries, and sum as many as there are.
+_SCALES = {np.dtype(np.float64): (1e-100, 1e100), np.dtype(np.float32): (1e-12, 1e12)}
 #: Points on which a user's kernel function is asked whether it is one.
 _CHECK_SAMPLE = 64
 
@@ -58,6 +60,7 @@ class KernelMatrix:
     def __init__(
         self, kernel: Kernel, rows: FloatArray, columns: FloatArray | None = None, *, counter: Counter | None = None
     ) -> None:
+        _check_scale(kernel, rows.dtype)
         self.kernel = kernel.core
         self.rows = kernel.coordinates(rows)
         self.columns = self.rows if columns is None else kernel.coordinates(columns)
@@ -149,6 +152,16 @@ class KernelMatrix:
             dense[rows, start:] = strip
             dense[start:, rows] = strip.T
         return dense
+
+
+def _check_scale(kernel: Kernel, dtype: np.dtype[np.floating]) -> None:
+    """Refuse a kernel whose squared values cannot be summed."""
+    own, (low, high) = kernel.at_zero, _SCALES[dtype]
+    if own is not None and not low <= own + kernel.noise <= high:
+        raise ValueError(
+            f"A kernel of {dtype} must have k(x, x) between {low:g} and {high:g}. Got {own + kernel.noise:g} for "
+            f"{kernel!r} instead: scale the kernel, and what is learnt with it."
+        )
 
 
 class CachedKernelMatrix(KernelMatrix):

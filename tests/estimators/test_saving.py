@@ -6,6 +6,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import blockbasis as bb
+from blockbasis.operators import archive
 
 COMPRESSED = {"n_clusters": 5, "rank": 20, "random_state": 0}
 
@@ -92,3 +93,106 @@ def test_what_is_refused(regression, tmp_path):
 
     with pytest.raises(TypeError, match="'A' parameter of save must be"):
         bb.save(KernelRidge().fit(X, y), tmp_path / "model.bbf")
+
+
+@pytest.mark.parametrize("kind", ["datetime64[D]", "datetime64[ns]", "U7", object])
+def test_labels_of_many_kinds(classes, tmp_path, kind):
+    X, y, X_new, _ = classes
+    _, codes = np.unique(y, return_inverse=True)
+    days = np.array(["2024-02-29", "2025-01-01", "2026-11-18"], dtype="datetime64[D]")
+    names = days.astype(kind) if str(kind).startswith("datetime") else np.array(["a", "bb", "ccc"], dtype=kind)
+    model = bb.KernelRidgeClassifier(**COMPRESSED).fit(X, names[codes])
+    again = through_file(model, tmp_path)
+    assert again.classes_.dtype == model.classes_.dtype
+    np.testing.assert_array_equal(model.predict(X_new), again.predict(X_new))
+
+
+# --- forged files, whose digest fits ---------------------------------------------------------------------------------
+
+
+def forged(path, change):
+    meta, arrays = archive.read_archive(path)
+    change(meta, arrays)
+    with open(path, "wb") as stream:
+        archive.write_archive(stream, meta, arrays)
+
+
+def pairs(meta):
+    """The fitted attributes as they are saved, by name."""
+    return {name: (i, value) for i, (name, value) in enumerate(meta["fitted"]["pairs"])}
+
+
+def test_only_known_attributes_are_set(regression, tmp_path):
+    X, y, _ = regression
+    path = tmp_path / "model.bbf"
+    for name in ("predict", "__class__", "_caller", "no identifier_", "plain", "fit"):
+        bb.save(bb.KernelRidge(**COMPRESSED).fit(X, y), path)
+        forged(path, lambda meta, arrays, name=name: meta["fitted"]["pairs"].append([name, 1.0]))
+        with pytest.raises(bb.StorageError, match="one that fitting sets"):
+            bb.load(path)
+    bb.save(bb.KernelRidge(**COMPRESSED).fit(X, y), path)
+    forged(path, lambda meta, arrays: meta["parameters"]["pairs"].append(["more", 1.0]))
+    with pytest.raises(bb.StorageError, match="the parameters must be those of KernelRidge"):
+        bb.load(path)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [bb.KernelRidge, bb.GaussianProcessRegressor, bb.KernelPCA, bb.BlockBasisFeatures],
+)
+def test_every_array_of_an_estimator_is_checked(make, regression, tmp_path):
+    """Arrays that are not finite, or too short, are refused or change nothing."""
+    X, y, X_new = regression
+    path = tmp_path / "model.bbf"
+    model = make(n_clusters=3, rank=8, random_state=0).fit(X, y)
+    use = model.predict if hasattr(model, "predict") else model.transform
+    expected = np.asarray(use(X_new))
+    bb.save(model, path)
+    _, arrays = archive.read_archive(path)
+    for name, array in arrays.items():
+        if array.dtype.kind != "f" or array.size < 2:
+            continue
+        bb.save(model, path)
+        forged(path, lambda meta, arrays, name=name: arrays.update({name: np.full_like(arrays[name], np.nan)}))
+        with pytest.raises(bb.StorageError, match="must be finite"):
+            bb.load(path)
+        if array.ndim == 2:
+            bb.save(model, path)
+            forged(path, lambda meta, arrays, name=name: arrays.update({name: arrays[name][:, :-1].copy()}))
+            try:
+                again = bb.load(path)
+            except bb.StorageError:
+                continue
+            again_use = again.predict if hasattr(again, "predict") else again.transform
+            np.testing.assert_array_equal(np.asarray(again_use(X_new)), expected, err_msg=name)
+
+
+def test_strings_of_a_forged_length(classes, tmp_path):
+    X, y, _, _ = classes
+    path = tmp_path / "model.bbf"
+    bb.save(bb.KernelRidgeClassifier(**COMPRESSED).fit(X, y), path)
+
+    def change(meta, arrays):
+        meta["fitted"]["pairs"][pairs(meta)["classes_"][0]][1]["dtype"] = "<U268435455"
+
+    forged(path, change)
+    with pytest.raises(bb.StorageError, match="the dtype of labels"):
+        bb.load(path)
+
+
+def test_outputs_that_do_not_fit(regression, classes, tmp_path):
+    path = tmp_path / "model.bbf"
+    X, y, _ = regression
+    process = bb.GaussianProcessRegressor(**COMPRESSED).fit(X, y)
+    X, y, _, _ = classes
+    classifier = bb.KernelRidgeClassifier(**COMPRESSED).fit(X, y)
+    for model, name, value in (
+        (process, "fitted._y_scale", np.empty(0)),
+        (process, "fitted._y_mean", np.zeros(3)),
+        (classifier, "fitted.groups_.0", np.array([0, 1, -5])),
+        (classifier, "fitted.groups_.0", np.array([0, 1])),
+    ):
+        bb.save(model, path)
+        forged(path, lambda meta, arrays, name=name, value=value: arrays.update({name: value}))
+        with pytest.raises(bb.StorageError, match=rf"cannot be restored: {name.split('.')[1]}"):
+            bb.load(path)

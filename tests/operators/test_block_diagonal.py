@@ -139,7 +139,7 @@ def test_the_same_bits_for_every_number_of_threads(width, monkeypatch):
     V, W = np.random.default_rng(1).normal(size=(703, width)), np.random.default_rng(2).normal(size=(39, width))
     results = []
     for cores in (1, 2, 4):
-        monkeypatch.setattr(module, "effective_n_jobs", lambda _, cores=cores: cores)
+        monkeypatch.setattr(module, "cores", lambda cores=cores: cores)
         results.append((U.project(V), U.expand(W)))
     for project, expand in results[1:]:
         np.testing.assert_array_equal(project, results[0][0])

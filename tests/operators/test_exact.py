@@ -51,6 +51,7 @@ def test_dense_form_is_exactly_symmetric(points, small_tiles):
     np.testing.assert_array_equal(np.diagonal(dense), 1)
 
 
+@pytest.mark.filterwarnings("ignore:Calling `matvec` on 'column vectors':FutureWarning")  # SciPy 1.18
 def test_scipys_contract(points, rng):
     K = bb.ExactKernel(points, bb.Gaussian(0.4))
     dense = bb.Gaussian(0.4)(points)

@@ -121,7 +121,7 @@ def test_strips_and_threads_do_not_change_the_product(monkeypatch):
     monkeypatch.setattr(module, "_THREADED", 0)
     results = []
     for cores in (1, 2, 5):
-        monkeypatch.setattr(module, "effective_n_jobs", lambda _, cores=cores: cores)
+        monkeypatch.setattr(module, "cores", lambda cores=cores: cores)
         fresh = InnerMatrix(C.row_offsets, C.column_offsets, C.kept, C.panels, symmetric=True)
         results.append(fresh @ W)
         np.testing.assert_allclose(fresh @ W, dense @ W, atol=1e-12)

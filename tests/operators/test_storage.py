@@ -12,7 +12,7 @@ import pytest
 
 import blockbasis as bb
 from blockbasis import kernels
-from blockbasis.operators import storage
+from blockbasis.operators import archive
 
 
 @pytest.fixture(scope="module")
@@ -35,14 +35,14 @@ def path(A, tmp_path):
 
 def members(path):
     """The archive as a dictionary from member to bytes."""
-    with zipfile.ZipFile(path) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path) as file:
+        return {name: file.read(name) for name in file.namelist()}
 
 
 def write(path, contents):
-    with zipfile.ZipFile(path, "w") as archive:
+    with zipfile.ZipFile(path, "w") as file:
         for name, data in contents.items():
-            archive.writestr(name, data)
+            file.writestr(name, data)
 
 
 def with_meta(path, **changes):
@@ -51,7 +51,7 @@ def with_meta(path, **changes):
     meta = {**json.loads(contents["meta.json"]), **changes}
     del meta["digest"]
     arrays = {name: np.load(io.BytesIO(contents[f"{name}.npy"])) for name in meta["arrays"]}
-    meta["digest"] = storage._digest(meta, arrays)
+    meta["digest"] = archive.digest(meta, arrays)
     write(path, {**contents, "meta.json": json.dumps(meta)})
 
 
@@ -208,7 +208,7 @@ def inner_of_version_1(inner):
 def write_version_1(path, meta, arrays):
     """An archive as version 1 wrote it: one member for each block, panel and extension."""
     meta = {"format": "blockbasis", "version": 1, "arrays": list(arrays), **meta}
-    meta["digest"] = storage._digest(meta, arrays)
+    meta["digest"] = archive.digest(meta, arrays)
     contents = {"meta.json": json.dumps(meta)}
     for name, array in arrays.items():
         stream = io.BytesIO()

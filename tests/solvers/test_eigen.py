@@ -89,3 +89,17 @@ def test_no_more_components_than_there_are(plain, with_diagonal):
 def test_only_factorizations_have_them():
     with pytest.raises(TypeError, match="must be a BlockBasis.*eigsh"):
         bb.eigh(np.eye(3), 1)
+
+
+@pytest.mark.parametrize("seed", [9, 21, 37, 59, *range(100, 120)])
+def test_repeated_eigenvalues_are_not_missed(seed):
+    """Points that come several times, with D: Lanczos iteration from one vector sees each eigenspace once."""
+    rng = np.random.default_rng(seed)
+    X = np.repeat(rng.normal(size=(int(rng.integers(5, 40)), 2)), int(rng.integers(2, 5)), axis=0)
+    A = bb.factorize(X, bb.Gaussian(0.05), n_clusters=int(rng.integers(1, 4)), rank=3, rng=0)
+    count = min(6, len(X) // 3)
+    values, vectors = bb.eigh(A, count)
+    expected = np.linalg.eigvalsh(A.todense())[::-1][:count]
+    np.testing.assert_allclose(values, expected, rtol=1e-8, atol=1e-12 * expected[0])
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(count), atol=1e-8)
+    np.testing.assert_allclose(A @ vectors, vectors * values, atol=1e-7 * values[0])

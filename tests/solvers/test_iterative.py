@@ -229,3 +229,49 @@ def test_bad_arguments_of_the_exact_system(points, settings, error, message):
 def test_a_preconditioner_of_other_points(points, plain):
     with pytest.raises(ValueError, match=r"'preconditioner' parameter of exact_solve must be of shape \(160, 160\)"):
         bb.exact_solve(points, bb.Gaussian(1.0), np.ones(160), 1.0, preconditioner=plain)
+
+
+# --- right-hand sides of any scale -----------------------------------------------------------------------------------
+
+SCALES = [1e160, 1e300, 1e-170, 1e-300, 5e-324]
+
+
+def scale_problem():
+    X = np.random.default_rng(0).normal(size=(120, 2))
+    return X, bb.factorize(X, bb.Gaussian(1.0), n_clusters=3, rank=10, rng=0), np.round(np.sin(3 * X[:, 0]), 1) + 2
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("method", ["direct", "cg", "minres", "exact"])
+def test_a_right_hand_side_of_any_scale_has_its_solution(scale, method):
+    X, A, b = scale_problem()
+
+    def solved(b):
+        if method == "exact":
+            return bb.exact_solve(X, bb.Gaussian(1.0), b, 0.1, preconditioner=A)
+        return bb.solve(A, b, 0.1, method=method)
+
+    expected, found = solved(np.ones(120)), solved(np.full(120, scale))
+    assert found.converged and found.residual <= 1e-8
+    largest = scale * np.abs(expected.x).max()
+    np.testing.assert_allclose(found.x, scale * expected.x, rtol=0, atol=max(1e-5 * largest, 5e-324))
+    np.testing.assert_allclose(
+        solved(np.stack((b, 1e200 * b, 0 * b), axis=1)).x[:, 1], 1e200 * solved(b).x, rtol=1e-5, atol=1e195
+    )
+
+
+def test_a_solution_that_overflows_is_refused():
+    _, A, b = scale_problem()
+    for method in ("direct", "cg", "minres"):
+        with pytest.raises(ValueError, match="'b' parameter of solve must be small enough for a result"):
+            bb.solve(A, 1e307 * b * np.sign(np.arange(120) % 2 - 0.5), 1e-6, method=method, tol=1e-3)
+
+
+@pytest.mark.parametrize("scale", [1e100, 1e-100])
+def test_quadratic_forms_of_any_scale(scale):
+    _, A, b = scale_problem()
+    system = bb.RidgeSystem(A, 0.1)
+    assert system.quadratic(scale * b) == pytest.approx(scale**2 * system.quadratic(b), rel=1e-12)
+    with pytest.raises(ValueError, match="'b' parameter of quadratic must be small enough"):
+        system.quadratic(1e200 * b)
+    assert system.quadratic(1e-200 * b) == 0.0

@@ -20,6 +20,7 @@ from blockbasis._parallel import check_n_jobs
 from blockbasis._typing import FloatArray
 from blockbasis._validation import check_choice, check_integer, check_memory, check_positive
 from blockbasis.estimators.saving import described, recovered
+from blockbasis.estimators.structure import check_attributes, check_outputs
 from blockbasis.factorize import factorize, plan
 from blockbasis.kernels import RADIAL_KERNELS, Kernel, RadialKernel, WithMetric, as_kernel
 from blockbasis.operators.block_basis import BlockBasis
@@ -104,9 +105,12 @@ class KernelEstimator(BaseEstimator):
     def restored(cls, meta: dict[str, Any], arrays: dict[str, FloatArray], kernel: Any) -> Any:
         """The fitted estimator again, for `blockbasis.load`."""
         parameters, fitted = recovered(meta, arrays, kernel)
+        check_attributes(cls, parameters, fitted)
+        check_outputs(fitted)
         estimator = cls(**parameters)
         for name, value in fitted.items():
             setattr(estimator, name, value)
+        check_is_fitted(estimator)
         return estimator
 
     def _check_X(self, X: Any, *, reset: bool) -> FloatArray:

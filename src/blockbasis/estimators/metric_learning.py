@@ -221,8 +221,7 @@ def tuned(
 def _regressions(sample: Sample, family: RadialKernel, metric: FloatArray, grid: Grid) -> Callable[[Place], Regression]:
     """A function that makes the regression of a place; distances are computed once."""
     Z = LinearMap(metric.copy())(sample.X)
-    Z = Z - Z.mean(axis=0)
-    squared = squared_distances(Z, Z, snap=True)
+    squared = squared_distances(Z, Z, Z.mean(axis=0))
     unit = _median_distance(squared)
     last: tuple[int, FloatArray] | None = None
 

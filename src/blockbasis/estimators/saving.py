@@ -15,18 +15,27 @@ from blockbasis.estimators.blending import Blend
 from blockbasis.estimators.expansion import Expansion
 from blockbasis.estimators.feature_map import FeatureMap
 from blockbasis.estimators.posterior import Posterior
+from blockbasis.estimators.structure import check_structure
 from blockbasis.kernels import CallableKernel, Kernel, as_kernel
 from blockbasis.kernels.convert import is_sklearn
 from blockbasis.kernels.description import describe_kernel, restored_kernel
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.storage import (
+    MismatchError,
+    check_function,
     describe_symmetric,
+    function_record,
     restore_kernel,
     restore_symmetric,
     useless_kernel,
 )
+from blockbasis.operators.structure import require
 
 _TAG = "__kind__"
+#: What fitting gives.
+_DTYPES = {np.dtype(kind) for kind in (np.float64, np.float32, np.int64, np.int32, np.bool_)}
+#: Bytes that strings of one array may take.
+_LARGEST_LABELS = 2**26
 #: Dataclasses that are saved field by field.
 _STRUCTURES: dict[str, type[Any]] = {cls.__name__: cls for cls in (Blend, Expansion, FeatureMap, Posterior)}
 
@@ -44,16 +53,20 @@ def recovered(
     """Parameters and fitted attributes; ``kernel`` takes the place of a user's own function."""
     needed = _needs_function(meta)
     if needed and kernel is None:
-        raise ValueError(
+        raise MismatchError(
             "This estimator was made with a kernel callable, which a file cannot hold. Give it again: "
             "blockbasis.load(path, kernel=function)."
         )
     if kernel is not None and not needed:
-        raise ValueError(useless_kernel("an estimator with its kernel", kernel))
+        raise MismatchError(useless_kernel("an estimator with its kernel", kernel))
     # A kernel of scikit-learn that was saved as a function stays one.
     function = (
         None if kernel is None else CallableKernel(kernel) if is_sklearn(kernel) else as_kernel(kernel, caller="load")
     )
+    if needed and not isinstance(function, CallableKernel):
+        raise MismatchError(
+            f"The 'kernel' parameter of load must be the function that the file was saved with. Got {kernel!r} instead."
+        )
     return _decoded(meta["parameters"], arrays, function), _decoded(meta["fitted"], arrays, function)
 
 
@@ -76,7 +89,10 @@ def _encoded(value: Any, name: str, arrays: dict[str, FloatArray]) -> Any:
         arrays |= {f"{name}.{key}": array for key, array in own.items()}
         return {_TAG: "BlockBasis", "meta": meta, "prefix": f"{name}.", "arrays": list(own)}
     if _STRUCTURES.get(type(value).__name__) is type(value):
-        return {_TAG: type(value).__name__, "fields": _encoded(vars(value), name, arrays)}
+        saved = {_TAG: type(value).__name__, "fields": _encoded(vars(value), name, arrays)}
+        if isinstance(getattr(value, "kernel", None), CallableKernel):
+            saved["function"] = function_record(value.kernel, value.points[0])
+        return saved
     if isinstance(value, Kernel):
         known = describe_kernel(value)
         if known is not None:
@@ -107,9 +123,9 @@ def _decoded(saved: Any, arrays: dict[str, FloatArray], function: Kernel | None)
         return saved
     kind = saved[_TAG]
     if kind == "array":
-        return arrays[saved["name"]]
+        return _checked(arrays[saved["name"]], saved["name"])
     if kind == "objects":
-        return np.array(saved["items"], dtype=saved["dtype"]).reshape(saved["shape"])
+        return _labels(saved)
     if kind == "tuple":
         return tuple(_decoded(saved["items"], arrays, function))
     if kind == "dict":
@@ -119,12 +135,32 @@ def _decoded(saved: Any, arrays: dict[str, FloatArray], function: Kernel | None)
     if kind == "sklearn":
         return restored_kernel(saved["kernel"]).to_sklearn()
     if kind == "function":
-        assert isinstance(function, CallableKernel)
+        assert isinstance(function, CallableKernel)  # or `recovered` has refused it
         return function if saved["wrapped"] else function.function
     if kind in _STRUCTURES:
-        return _STRUCTURES[kind](**_decoded(saved["fields"], arrays, function))
+        structure = _STRUCTURES[kind](**_decoded(saved["fields"], arrays, function))
+        check_structure(structure)
+        if "function" in saved:
+            check_function(saved["function"], structure.kernel, structure.points[0])
+        return structure
+    require(kind == "BlockBasis", "a kind of value", f"known, and is {kind!r}")
     own = {key: arrays[saved["prefix"] + key] for key in saved["arrays"]}
     return restore_symmetric(saved["meta"], own, None if saved["meta"]["kernel"] else function)
+
+
+def _checked(array: FloatArray, name: str) -> FloatArray:
+    """The array; parameters, scores of a search and labels may be of any kind, what predictions need may not."""
+    if not name.startswith(("parameters.", "fitted.cv_results_", "fitted.classes_")):
+        require(array.dtype in _DTYPES, name, f"of a precision that fitting gives, and is of {array.dtype}")
+        require(array.dtype.kind != "f" or np.isfinite(array).all(), name, "finite")
+    return array
+
+
+def _labels(saved: dict[str, Any]) -> FloatArray:
+    dtype, items = np.dtype(saved["dtype"]), saved["items"]
+    known = dtype.kind in "OU" and dtype.itemsize * len(items) <= _LARGEST_LABELS
+    require(known, "the dtype of labels", f"that of objects or strings, and is {dtype}")
+    return np.array(items, dtype=dtype).reshape(saved["shape"])
 
 
 def _needs_function(saved: Any) -> bool:

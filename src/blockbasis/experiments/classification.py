@@ -55,8 +55,7 @@ def _found(K: FloatArray, y: IntArray, K_test: FloatArray) -> IntArray:
 
 
 def _squared_distances(rows: FloatArray, columns: FloatArray) -> FloatArray:
-    centre = columns.mean(axis=0)
-    return squared_distances(rows - centre, columns - centre, snap=False)
+    return squared_distances(rows, columns, columns.mean(axis=0))
 
 
 def _gaussian(squared: FloatArray, bandwidth: float, out: FloatArray | None = None) -> FloatArray:

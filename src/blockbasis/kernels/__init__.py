@@ -7,13 +7,13 @@ any function of a user's own.
 from blockbasis.kernels.base import Kernel as Kernel
 from blockbasis.kernels.base import RadialKernel as RadialKernel
 from blockbasis.kernels.base import kernel_parameters as kernel_parameters
-from blockbasis.kernels.base import squared_distances as squared_distances
 from blockbasis.kernels.combined import Product as Product
 from blockbasis.kernels.combined import Scaled as Scaled
 from blockbasis.kernels.combined import Sum as Sum
 from blockbasis.kernels.combined import White as White
 from blockbasis.kernels.convert import as_kernel as as_kernel
 from blockbasis.kernels.convert import from_sklearn as from_sklearn
+from blockbasis.kernels.distances import squared_distances as squared_distances
 from blockbasis.kernels.function import CallableKernel as CallableKernel
 from blockbasis.kernels.metric import WithMetric as WithMetric
 from blockbasis.kernels.stationary import RADIAL_KERNELS as RADIAL_KERNELS

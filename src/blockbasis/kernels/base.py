@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import numpy as np
 
 from blockbasis._typing import FloatArray
 from blockbasis._validation import check_lengths, check_matrix, check_points, check_right_hand_side
+from blockbasis.kernels.distances import ENTRY_ERROR, squared_distances, squares_of_differences
 from blockbasis.kernels.linear_map import LinearMap
 
 #: Points per call when only k(x, x) is wanted of a kernel that does not know it: few wasted pairs against few calls.
@@ -337,16 +337,16 @@ class RadialKernel(Kernel):
     def block(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         if isinstance(self.bandwidth, tuple):
             return mapped_block(self, X, Y)
-        # |x|^2 + |y|^2 - 2xy cancels when the points are far from the origin, so they are centred on the mean of X: in
-        # a factorization that is the centre of a cluster.
+        limits = np.finfo(X.dtype)
+        if self.bandwidth * self.bandwidth < float(limits.tiny / limits.eps):
+            return self._block_of_tiny_bandwidth(X, Y)
+        # Products cancel far from the origin, so the points are centred on the mean of X: in a factorization that is
+        # the centre of a cluster.
         centre = X.mean(axis=0)
-        # A root magnifies what rounding leaves of small squared distances: no float32 for kernels that take one.
-        precise = not self._smooth_at_zero or _blurred(X, centre, self.bandwidth)
-        precision = np.float64 if precise else X.dtype
+        error = self._distance_error(X)
 
         def at(rows: slice, columns: slice) -> FloatArray:
-            near, far = X[rows].astype(precision, copy=False), Y[columns].astype(precision, copy=False)
-            squared = squared_distances(near - centre, far - centre, snap=not self._smooth_at_zero)
+            squared = squared_distances(X[rows], Y[columns], centre, error=error)
             return self.profile(squared.astype(X.dtype, copy=False))
 
         if len(X) * len(Y) <= _SMALL:
@@ -362,14 +362,26 @@ class RadialKernel(Kernel):
         if isinstance(self.bandwidth, tuple):
             return mapped_gradient(self, X, Y, weights, factors)
         centre = X.mean(axis=0)
-        X, Y = X - centre, Y - centre
         # The gradient of f(|x - y|^2) is 2 f' (x - y): two products with the matrix of 2 f'.
-        slopes = 2 * self.derivative(squared_distances(X, Y, snap=not self._smooth_at_zero))
+        slopes = 2 * self.derivative(squared_distances(X, Y, centre, error=self._distance_error(X)))
+        X, Y = X - centre, Y - centre
         if factors is not None:
             slopes *= factors
         weighted = (Y[:, :, np.newaxis] * weights[:, np.newaxis, :]).reshape(len(Y), -1)
         at_others = (slopes @ weighted).reshape(len(X), X.shape[1], -1)
         return np.asarray(X[:, :, np.newaxis] * (slopes @ weights)[:, np.newaxis, :] - at_others)
+
+    def _block_of_tiny_bandwidth(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        """Entries by differences in units of the bandwidth, whose square would underflow."""
+        if X.dtype == np.float32:
+            return self.block(X.astype(np.float64), Y.astype(np.float64)).astype(np.float32)
+        rows, columns = (each.ravel() for each in np.indices((len(X), len(Y))))
+        squared = squares_of_differences(X, Y, rows, columns, unit=self.bandwidth).reshape(len(X), len(Y))
+        return replace(self, bandwidth=1.0).profile(squared)
+
+    def _distance_error(self, X: FloatArray) -> float:
+        """Error of squared distances that leaves entries accurate; none where a root magnifies it."""
+        return ENTRY_ERROR[X.dtype] * self.bandwidth * self.bandwidth if self._smooth_at_zero else 0.0
 
     @property
     def _smooth_at_zero(self) -> bool:
@@ -379,7 +391,8 @@ class RadialKernel(Kernel):
     def _divide(self, values: FloatArray, times: int) -> FloatArray:
         """Divide by the bandwidth, once or twice, in place: no bandwidth overflows on the way."""
         limits = np.finfo(values.dtype)
-        inverse = min(max(1 / self.bandwidth if self.bandwidth > limits.tiny else np.inf, limits.tiny), limits.max)
+        least, most = float(limits.tiny), float(limits.max)
+        inverse = min(max(1 / self.bandwidth if self.bandwidth > least else np.inf, least), most)
         with np.errstate(over="ignore", under="ignore"):
             for _ in range(times):
                 values *= inverse
@@ -421,12 +434,6 @@ def _shown(value: Any) -> str:
     return f"({ends}, ..., {value[-1]:.6g}: {len(value)} lengths)"
 
 
-# --- distances -------------------------------------------------------------------------------------------------------
-
-
-#: Error that rounding may leave in float32 distances, against the square of their scale: float32 is for tolerances
-#: of 1e-5 and more.
-_BLURRED = 1e-5
 #: Sides of a tile of entries that stays in a core's cache, longer where the other is shorter; and entries up to which
 #: tiles do not pay.
 _TILE_SIDE = 2**8
@@ -436,28 +443,3 @@ _SMALL = 4 * _TILE_SIDE**2
 def _tiles(length: int, other: int) -> list[slice]:
     """Ranges that cover one side of a block whose other side is given."""
     return _ranges(length, max(_TILE_SIDE, _TILE_SIDE**2 // max(other, 1)))
-
-
-def squared_distances(rows: FloatArray, columns: FloatArray, *, snap: bool) -> FloatArray:
-    """Squared Euclidean distances between points near the origin.
-
-    ``snap`` sets to zero what rounding cannot tell from zero, for kernels that take a square root of the result.
-    """
-    sums = np.add.outer(*(np.einsum("ij,ij->i", each, each) for each in (rows, columns)))
-    squared: FloatArray = (-2 * rows) @ columns.T
-    squared += sums
-    if snap:
-        sums *= 4 * (rows.shape[1] + 2) * np.finfo(squared.dtype).eps
-        squared[squared <= sums] = 0
-    else:
-        np.maximum(squared, 0, out=squared)
-    return squared
-
-
-def _blurred(X: FloatArray, centre: FloatArray, scale: float) -> bool:
-    """Whether float32 distances between near points are too coarse against the length that matters."""
-    if X.dtype != np.float32:
-        return False
-    rows = X - centre
-    largest = float(np.einsum("ij,ij->i", rows, rows).max(initial=0.0))
-    return math.sqrt(X.shape[1]) * float(np.finfo(np.float32).eps) * largest > _BLURRED * scale * scale

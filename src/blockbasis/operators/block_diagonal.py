@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from joblib import effective_n_jobs
 
-from blockbasis._parallel import map_threads, single_threaded
+from blockbasis._parallel import cores, map_threads, single_threaded
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.partition import Partition
 
@@ -210,7 +209,7 @@ class BlockDiagonal:
         # Looking for BLAS libraries takes milliseconds, and products with one vector use none.
         without_blas = width == 1 and int(self.ranks.min()) >= _NARROW
         with nullcontext() if without_blas else single_threaded():
-            return map_threads(function, [(piece,) for piece in self._pieces], int(effective_n_jobs(-1)))
+            return map_threads(function, [(piece,) for piece in self._pieces], cores())
 
 
 def _project(U: FloatArray, V: FloatArray, out: FloatArray) -> None:

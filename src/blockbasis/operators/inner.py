@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from joblib import effective_n_jobs
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from blockbasis._parallel import map_threads, single_threaded
+from blockbasis._parallel import cores, map_threads, single_threaded
 from blockbasis._typing import FloatArray, Index, IntArray
 
 #: Entries of a strip, a part of a panel that a symmetric product uses twice: it stays in the cache of a core.
@@ -155,7 +154,7 @@ class InnerMatrix:
             return product(strips)
         # Each sum has its own strips, whatever the number of threads: the result has the same bits for all.
         with single_threaded():
-            sums = map_threads(product, [(strips[i::_SUMS],) for i in range(_SUMS)], int(effective_n_jobs(-1)))
+            sums = map_threads(product, [(strips[i::_SUMS],) for i in range(_SUMS)], cores())
         for other in sums[1:]:
             sums[0] += other
         return sums[0]

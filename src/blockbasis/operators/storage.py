@@ -1,15 +1,12 @@
 """Save and load: one file, versioned, without pickle, written whole or not at all.
 
-The file is a zip archive of ``meta.json`` and plain ``.npy`` arrays. The metadata holds the format's version, what the
-arrays are, and a digest over all of them, so that a truncated or altered file is refused and not half-read.
+A file that was truncated or altered is refused by its digest, and one that was made up by the checks of what its
+arrays must be.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import zipfile
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import Any, Protocol, TypeVar
@@ -18,9 +15,13 @@ import numpy as np
 
 from blockbasis._files import replacing
 from blockbasis._typing import FloatArray
-from blockbasis.kernels import Kernel, as_kernel
+from blockbasis.kernels import CallableKernel, Kernel, as_kernel
 from blockbasis.kernels.description import describe_kernel as describe_kernel
 from blockbasis.kernels.description import restored_kernel
+from blockbasis.operators.archive import FORMAT as FORMAT
+from blockbasis.operators.archive import VERSION as VERSION
+from blockbasis.operators.archive import StorageError as StorageError
+from blockbasis.operators.archive import read_archive, write_archive
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.block_diagonal import BlockDiagonal
 from blockbasis.operators.cross import CrossBlockBasis
@@ -28,16 +29,24 @@ from blockbasis.operators.entries import Entries
 from blockbasis.operators.error_estimate import ErrorEstimate
 from blockbasis.operators.extension import Extension
 from blockbasis.operators.inner import Cutoff, InnerMatrix
+from blockbasis.operators.structure import (
+    check_extensions,
+    check_inner,
+    check_partition,
+    check_ranks,
+    integers,
+    numbers,
+    require,
+)
 from blockbasis.partition import Partition
 
-FORMAT = "blockbasis"
-#: Version 1 had one array for each block of U, each panel of C and each extension; version 2 has one for all of them.
-VERSION = 2
-_META = "meta.json"
+#: Points on which a user's function is remembered, and the relative difference of values that rounding explains.
+_PROBES = 4
+_SAME_VALUES = 1e-5
 
 
-class StorageError(ValueError):
-    """A file that cannot be read as a factorization or an estimator."""
+class MismatchError(ValueError):
+    """A kernel given to `load` that the file does not need, or that is another than it was saved with."""
 
 
 class Storable(Protocol):
@@ -52,6 +61,7 @@ class Storable(Protocol):
 
 
 S = TypeVar("S", bound=Storable)
+R = TypeVar("R", Cutoff, ErrorEstimate)
 
 _STORABLE: dict[str, type[Storable]] = {}
 
@@ -93,9 +103,8 @@ def save(A: Any, path: str | os.PathLike[str]) -> None:
             f"Got {type(A).__name__} instead."
         )
     meta, arrays = _describe(A)
-    meta["digest"] = _digest(meta, arrays)
     with replacing(path) as stream:
-        _write_archive(stream, meta, arrays)
+        write_archive(stream, meta, arrays)
 
 
 def load(path: str | os.PathLike[str], *, kernel: Any = None) -> Any:
@@ -131,53 +140,17 @@ def load(path: str | os.PathLike[str], *, kernel: Any = None) -> Any:
     >>> A.kernel
     Gaussian(bandwidth=1.0)
     """
+    if kernel is not None:
+        as_kernel(kernel, caller="load")
+    meta, arrays = read_archive(path)
     try:
-        with zipfile.ZipFile(path) as archive:
-            meta = json.loads(archive.read(_META))
-            _check_format(meta, path)
-            arrays = {name: _read_array(archive, name) for name in meta["arrays"]}
-    except (FileNotFoundError, IsADirectoryError, PermissionError, StorageError):
+        return _restore(meta, arrays, kernel)
+    except MismatchError:
         raise
-    except Exception as error:  # noqa: BLE001 (whatever zipfile, json and numpy make of bytes that are not ours)
-        raise StorageError(f"{os.fspath(path)} is not a whole blockbasis file: {error}.") from error
-    if meta.get("digest") != _digest({key: value for key, value in meta.items() if key != "digest"}, arrays):
-        raise StorageError(f"{os.fspath(path)} was altered after it was written: its digest does not fit.")
-    return _restore(meta, arrays, kernel)
-
-
-def _check_format(meta: Any, path: Any) -> None:
-    if not isinstance(meta, dict) or meta.get("format") != FORMAT:
-        raise StorageError(f"{os.fspath(path)} is not a blockbasis file.")
-    if not isinstance(meta.get("version"), int) or meta["version"] > VERSION:
-        raise StorageError(
-            f"{os.fspath(path)} has format version {meta.get('version')}; this blockbasis reads up to {VERSION}. "
-            "Install a newer blockbasis."
-        )
-
-
-# --- the archive -----------------------------------------------------------------------------------------------------
-
-
-def _write_archive(stream: Any, meta: dict[str, Any], arrays: dict[str, FloatArray]) -> None:
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr(_META, json.dumps(meta))
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
-
-
-def _read_array(archive: zipfile.ZipFile, name: str) -> FloatArray:
-    with archive.open(f"{name}.npy") as member:
-        return np.lib.format.read_array(member, allow_pickle=False)
-
-
-def _digest(meta: dict[str, Any], arrays: dict[str, FloatArray]) -> str:
-    digest = hashlib.sha256(json.dumps(meta, sort_keys=True).encode())
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        digest.update(array.data.cast("B") if array.size else b"")
-    return digest.hexdigest()
+    except StorageError as error:
+        raise StorageError(f"{os.fspath(path)} cannot be restored: {error}.") from error
+    except Exception as error:  # noqa: BLE001 (whatever metadata that are not ours lead to)
+        raise StorageError(f"{os.fspath(path)} cannot be restored: {type(error).__name__}, {error}.") from error
 
 
 # --- what a factorization is made of ---------------------------------------------------------------------------------
@@ -188,17 +161,18 @@ def _describe(A: Any) -> tuple[dict[str, Any], dict[str, FloatArray]]:
         meta, arrays = describe_symmetric(A)
     else:
         meta, arrays = _describe_cross(A) if isinstance(A, CrossBlockBasis) else A.describe()
-    common = {"format": FORMAT, "version": VERSION, "kind": type(A).__name__, "arrays": list(arrays)}
-    return {**common, **meta}, arrays
+    return {"kind": type(A).__name__, **meta}, arrays
 
 
 def _restore(meta: dict[str, Any], arrays: dict[str, FloatArray], kernel: Any) -> Any:
-    if meta["kind"] == BlockBasis.__name__:
+    kind = meta["kind"]
+    if kind in _STORABLE:
+        return _STORABLE[kind].restored(meta, arrays, kernel)
+    require(kind in (BlockBasis.__name__, CrossBlockBasis.__name__), "the kind", f"known, and is {kind!r}")
+    if kind == BlockBasis.__name__:
         return restore_symmetric(meta, arrays, kernel)
-    if meta["kind"] in _STORABLE:
-        return _STORABLE[meta["kind"]].restored(meta, arrays, kernel)
     if kernel is not None:
-        raise ValueError(useless_kernel("a CrossBlockBasis, which evaluates no kernel", kernel))
+        raise MismatchError(useless_kernel("a CrossBlockBasis, which evaluates no kernel", kernel))
     return _restore_cross(meta, arrays)
 
 
@@ -213,22 +187,47 @@ def describe_symmetric(A: BlockBasis) -> tuple[dict[str, Any], dict[str, FloatAr
         "cutoff": None if A.cutoff is None else asdict(A.cutoff),
         "error_estimate": None if A.error_estimate is None else asdict(A.error_estimate),
     }
+    if A.kernel is not None and meta["kernel"] is None:
+        meta["function"] = function_record(A.kernel, A.extensions[0].points)
     return meta, arrays
 
 
 def restore_symmetric(meta: dict[str, Any], arrays: dict[str, FloatArray], kernel: Any) -> BlockBasis:
     """The factorization again; ``kernel`` is a user's own function, or None."""
     basis = _restore_basis(arrays)
+    inner = _restore_inner(arrays, basis.partition.n_clusters, symmetric=True)
+    check_inner(inner, basis, basis)
+    extensions = _restore_extensions(arrays, basis)
+    check_extensions(extensions, basis)
+    if "diagonal" in arrays:
+        numbers(arrays["diagonal"], "diagonal", (basis.partition.n_points,))
+    own = restore_kernel(meta["kernel"], kernel)
+    if kernel is not None and "function" in meta:
+        check_function(meta["function"], own, extensions[0].points)
     return BlockBasis(
-        kernel=restore_kernel(meta["kernel"], kernel),
+        kernel=own,
         basis=basis,
-        inner=_restore_inner(arrays, basis.partition.n_clusters, symmetric=True),
+        inner=inner,
         diagonal_part=arrays.get("diagonal"),
-        extensions=_restore_extensions(arrays, basis),
-        entries=Entries(**meta["entries"]),
-        cutoff=None if meta["cutoff"] is None else Cutoff(**meta["cutoff"]),
-        error_estimate=None if meta["error_estimate"] is None else ErrorEstimate(**meta["error_estimate"]),
+        extensions=extensions,
+        entries=_restore_entries(meta["entries"]),
+        cutoff=_restore_record(Cutoff, meta["cutoff"]),
+        error_estimate=_restore_record(ErrorEstimate, meta["error_estimate"]),
     )
+
+
+def _restore_entries(saved: dict[str, Any]) -> Entries:
+    require(all(type(count) is int and count >= 0 for count in saved.values()), "entries", "counts")
+    return Entries(**saved)
+
+
+def _restore_record(cls: type[R], saved: dict[str, Any] | None) -> R | None:
+    """A record of numbers that are not negative."""
+    if saved is None:
+        return None
+    for name, value in saved.items():
+        require(isinstance(value, (bool, int, float)) and value >= 0, name, f"a number of at least 0, and is {value!r}")
+    return cls(**saved)
 
 
 def _describe_cross(B: CrossBlockBasis) -> tuple[dict[str, Any], dict[str, FloatArray]]:
@@ -240,7 +239,8 @@ def _describe_cross(B: CrossBlockBasis) -> tuple[dict[str, Any], dict[str, Float
 def _restore_cross(meta: dict[str, Any], arrays: dict[str, FloatArray]) -> CrossBlockBasis:
     rows, columns = _restore_basis(arrays, "rows."), _restore_basis(arrays, "columns.")
     inner = _restore_inner(arrays, rows.partition.n_clusters, symmetric=meta["symmetric"])
-    return CrossBlockBasis(rows, inner, columns, None if meta["entries"] is None else Entries(**meta["entries"]))
+    check_inner(inner, rows, columns)
+    return CrossBlockBasis(rows, inner, columns, None if meta["entries"] is None else _restore_entries(meta["entries"]))
 
 
 def _basis_arrays(basis: BlockDiagonal, prefix: str = "") -> dict[str, FloatArray]:
@@ -250,11 +250,14 @@ def _basis_arrays(basis: BlockDiagonal, prefix: str = "") -> dict[str, FloatArra
 
 def _restore_basis(arrays: dict[str, FloatArray], prefix: str = "") -> BlockDiagonal:
     partition = Partition(*(arrays[f"{prefix}partition.{f.name}"] for f in fields(Partition)))
+    check_partition(partition, prefix)
     for f in fields(Partition):
         getattr(partition, f.name).setflags(write=False)
     if f"{prefix}basis.values" not in arrays:  # version 1
         return BlockDiagonal.from_blocks(partition, _numbered(arrays, f"{prefix}basis", partition.n_clusters))
-    return BlockDiagonal(partition, arrays[f"{prefix}basis.ranks"], arrays[f"{prefix}basis.values"])
+    values = numbers(arrays[f"{prefix}basis.values"], f"{prefix}basis.values", (None,))
+    check_ranks(arrays[f"{prefix}basis.ranks"], partition, len(values), prefix)
+    return BlockDiagonal(partition, arrays[f"{prefix}basis.ranks"], values)
 
 
 def _inner_arrays(inner: InnerMatrix) -> dict[str, FloatArray]:
@@ -272,10 +275,12 @@ def _restore_inner(arrays: dict[str, FloatArray], n_rows: int, *, symmetric: boo
     if "inner.values" not in arrays:  # version 1
         kept = _numbered(arrays, "inner.kept", n_rows)
         return InnerMatrix(row_offsets, column_offsets, kept, _numbered(arrays, "inner.panel", n_rows), symmetric)
-    kept = _parts(arrays["inner.kept"], arrays["inner.counts"])
+    kept = _parts(arrays["inner.kept"], integers(arrays["inner.counts"], "inner.counts", (n_rows,)), "inner.kept")
     heights, widths = np.diff(row_offsets), np.diff(column_offsets)
+    largest = integers(arrays["inner.kept"], "inner.kept", (None,)).max(initial=-1)
+    require(largest < len(widths), "inner.kept", f"below {len(widths)}")
     shapes = [(int(height), int(widths[own].sum())) for height, own in zip(heights, kept, strict=True)]
-    return InnerMatrix(row_offsets, column_offsets, kept, _reshaped(arrays["inner.values"], shapes), symmetric)
+    return InnerMatrix(row_offsets, column_offsets, kept, _reshaped(arrays, "inner.values", shapes), symmetric)
 
 
 def _extension_arrays(extensions: Sequence[Extension]) -> dict[str, FloatArray]:
@@ -291,10 +296,10 @@ def _restore_extensions(arrays: dict[str, FloatArray], basis: BlockDiagonal) -> 
         k = basis.partition.n_clusters
         points, coefficients = (_numbered(arrays, f"extension.{name}", k) for name in ("points", "coefficients"))
     else:
-        sizes = arrays["extension.sizes"]
-        points = _parts(arrays["extension.points"], sizes)
+        sizes = integers(arrays["extension.sizes"], "extension.sizes", (len(basis.ranks),))
+        points = _parts(arrays["extension.points"], sizes, "extension.points")
         shapes = list(zip(sizes.tolist(), basis.ranks.tolist(), strict=True))
-        coefficients = _reshaped(arrays["extension.coefficients"], shapes)
+        coefficients = _reshaped(arrays, "extension.coefficients", shapes)
     return tuple(Extension(own, weights) for own, weights in zip(points, coefficients, strict=True))
 
 
@@ -302,14 +307,16 @@ def _numbered(arrays: dict[str, FloatArray], name: str, count: int) -> tuple[Flo
     return tuple(arrays[f"{name}.{i}"] for i in range(count))
 
 
-def _parts(array: FloatArray, sizes: FloatArray) -> tuple[FloatArray, ...]:
+def _parts(array: FloatArray, sizes: FloatArray, name: str) -> tuple[FloatArray, ...]:
     """Consecutive rows of an array, in parts of the given sizes."""
+    require(array.ndim > 0 and sum(sizes.tolist()) == len(array), name, "as long as its parts")
     return tuple(np.split(array, np.cumsum(sizes)[:-1]))
 
 
-def _reshaped(values: FloatArray, shapes: Sequence[tuple[int, int]]) -> tuple[FloatArray, ...]:
+def _reshaped(arrays: dict[str, FloatArray], name: str, shapes: Sequence[tuple[int, int]]) -> tuple[FloatArray, ...]:
     """Consecutive parts of a flat array, each as a matrix."""
-    parts = _parts(values, np.array([height * width for height, width in shapes]))
+    values = numbers(arrays[name], name, (None,))
+    parts = _parts(values, np.array([height * width for height, width in shapes]), name)
     return tuple(part.reshape(shape) for part, shape in zip(parts, shapes, strict=True))
 
 
@@ -319,7 +326,7 @@ def restore_kernel(saved: dict[str, Any] | None, given: Any) -> Kernel | None:
         return None if given is None else as_kernel(given, caller="load")
     kernel = restored_kernel(saved)
     if given is not None:
-        raise ValueError(useless_kernel(f"a factorization with its kernel, {kernel}", given))
+        raise MismatchError(useless_kernel(f"a factorization with its kernel, {kernel}", given))
     return kernel
 
 
@@ -329,3 +336,33 @@ def useless_kernel(holds: str, given: Any) -> str:
         "The 'kernel' parameter of load must be left out, except for what was made with a user's own function: this "
         f"file holds {holds}. Got {given!r} instead."
     )
+
+
+# --- a user's own function -------------------------------------------------------------------------------------------
+
+
+def function_record(kernel: Kernel, points: FloatArray) -> dict[str, Any]:
+    """Name of a function that a file cannot hold, and some of its values, by which another is told."""
+    return {"name": _name_of(kernel), "values": _probed(kernel, points)}
+
+
+def check_function(record: dict[str, Any], kernel: Kernel | None, points: FloatArray) -> None:
+    """Raise unless a kernel given to `load` has the values of the one that the file was saved with."""
+    assert kernel is not None
+    expected, found = np.array(record["values"], dtype=np.float64), np.array(_probed(kernel, points))
+    if not (expected.shape == found.shape and np.allclose(found, expected, rtol=_SAME_VALUES, atol=0)):
+        raise MismatchError(
+            f"The 'kernel' parameter of load must be the function that the file was saved with, {record['name']}. Got "
+            f"{_name_of(kernel)}, which has other values, instead."
+        )
+
+
+def _probed(kernel: Kernel, points: FloatArray) -> list[list[float]]:
+    some = points[:_PROBES]
+    values: list[list[float]] = kernel.core.block(some, some).astype(np.float64).tolist()
+    return values
+
+
+def _name_of(kernel: Kernel) -> str:
+    function = kernel.function if isinstance(kernel, CallableKernel) else kernel
+    return str(getattr(function, "__qualname__", type(function).__qualname__))

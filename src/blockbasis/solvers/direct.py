@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from blockbasis._linalg import exponents_of, times_power_of_two
 from blockbasis._typing import FloatArray
 from blockbasis._validation import check_ridge, check_right_hand_side
 from blockbasis.accuracy import unit_columns
@@ -151,7 +152,10 @@ class RidgeSystem:
         ndarray of the shape of b, float64
         """
         b = check_right_hand_side(b, self.shape[0], name="b", caller="solve")
-        return self._refined(b.reshape(len(b), -1)).reshape(b.shape)
+        B = b.reshape(len(b), -1)
+        exponents = exponents_of(B)  # norms square the entries: no scale of b may overflow or underflow in them
+        X = self._refined(np.ldexp(B, -exponents))
+        return times_power_of_two(X, exponents, name="b", caller="solve").reshape(b.shape)
 
     def _refined(self, B: FloatArray) -> FloatArray:
         """Solutions of many right-hand sides; a correction is kept where it makes the residual smaller."""
@@ -181,7 +185,10 @@ class RidgeSystem:
         """bᵀ (A + ridge I)^-1 b: a number for b of shape (n,), one for each column for b of shape (n, m)."""
         b = check_right_hand_side(b, self.shape[0], name="b", caller="quadratic")
         B = b.reshape(len(b), -1)
+        exponents = exponents_of(B)
+        B = np.ldexp(B, -exponents)
         values = np.einsum("ij,ij->j", B, self._refined(B))
+        values = times_power_of_two(values, 2 * exponents, name="b", caller="quadratic")
         return values if b.ndim == 2 else float(values[0])
 
     def logdet(self) -> float:

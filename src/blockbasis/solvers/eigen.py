@@ -13,6 +13,9 @@ from blockbasis._validation import check_integer
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.solvers.woodbury import congruent, orthonormalizing, triangular_solve
 
+#: Eigenvalues that differ by less than this share of the largest are one.
+_SAME = 1e-10
+
 
 class Eigenpairs(NamedTuple):
     """Eigenvalues and eigenvectors.
@@ -33,8 +36,9 @@ def eigh(A: BlockBasis, n_components: int) -> Eigenpairs:
     """Eigenpairs of the largest eigenvalues of a factorization.
 
     Without D they are those of C, carried over by U: exact, at the cost of a small dense decomposition. With D they
-    come from Lanczos iteration (ARPACK) with products of A, to working precision; the more of them are asked for,
-    and the less they differ, the longer it takes. All in float64.
+    come from Lanczos iteration (ARPACK) with products of A, to working precision, repeated until nothing larger is
+    left: an eigenvalue comes as often as it is repeated. The more of them are asked for, and the less they differ, the
+    longer it takes. All in float64.
 
     Parameters
     ----------
@@ -84,13 +88,32 @@ def _of_products(A: BlockBasis, count: int) -> tuple[FloatArray, FloatArray]:
     if 2 * count + 1 >= n:  # Lanczos iteration would keep n vectors, as many as the dense matrix has
         return leading_eigenpairs(A._apply(np.eye(n)), count)
 
+    rng = np.random.default_rng(0)
+    values, vectors = _lanczos(A, count, np.empty((n, 0)), rng)
+    # One starting vector shows one vector of each eigenspace: what is left must have no larger eigenvalue.
+    for _ in range(count):
+        other, vector = _lanczos(A, 1, vectors, rng)
+        if other[0] <= values[count - 1] + _SAME * values[0]:
+            break
+        values, vectors = np.append(values, other), np.hstack((vectors, vector))
+        order = np.argsort(-values, kind="stable")
+        values, vectors = values[order], vectors[:, order]
+    return values[:count], vectors[:, :count]
+
+
+def _lanczos(A: BlockBasis, count: int, known: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """Eigenpairs of the largest eigenvalues among vectors orthogonal to eigenvectors that are known, descending."""
+    n = A.shape[0]
+
+    def rest(v: FloatArray) -> FloatArray:
+        return np.asarray(v - known @ (known.T @ v))
+
     def product(v: Any) -> FloatArray:
-        return A._apply(v.reshape(n, 1))[:, 0]
+        return rest(A._apply(rest(v.reshape(n, 1))))[:, 0]
 
     operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
-    start = np.random.default_rng(0).standard_normal(n)
     try:
-        values, vectors = eigsh(operator, k=count, which="LA", v0=start)
+        values, vectors = eigsh(operator, k=count, which="LA", v0=rest(rng.standard_normal(n)))
     except ArpackNoConvergence as error:
         raise np.linalg.LinAlgError(
             f"Only {len(error.eigenvalues)} of {count} eigenpairs converged: the eigenvalues are too close to each "

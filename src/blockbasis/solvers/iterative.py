@@ -6,15 +6,16 @@ import contextlib
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, minres
 from sklearn.exceptions import ConvergenceWarning
 
+from blockbasis._linalg import exponents_of, times_power_of_two
 from blockbasis._parallel import check_n_jobs
-from blockbasis._typing import FloatArray
+from blockbasis._typing import FloatArray, IntArray
 from blockbasis._validation import (
     check_choice,
     check_fraction,
@@ -122,12 +123,15 @@ def solve(
     ridge = check_ridge(ridge, n, name="ridge", caller=caller)
     tol = check_fraction(tol, name="tol", caller=caller)
     max_iterations = check_integer(max_iterations, name="max_iterations", caller=caller, low=1)
-    if method == "direct":
-        return _directly(A, b, ridge, tol)
+    scaled, exponents = _scaled(b)
     apply = _shifted_product(A, ridge)
-    if method == "cg":
-        return _by_cg(apply, b, lambda R: R, tol, max_iterations, "Give a larger ridge or method='direct'.")
-    return _by_minres(apply, b, tol, max_iterations)
+    if method == "direct":
+        found = _directly(A, scaled, ridge, tol)
+    elif method == "cg":
+        found = _by_cg(apply, scaled, lambda R: R, tol, max_iterations, "Give a larger ridge or method='direct'.")
+    else:
+        found = _by_minres(apply, scaled, tol, max_iterations)
+    return _at_scale(found, exponents, caller)
 
 
 def exact_solve(
@@ -200,15 +204,31 @@ def exact_solve(
     K = ExactKernel(X, kernel, dtype=np.float64, n_jobs=check_n_jobs(n_jobs, caller=caller))
     system = _preconditioning_system(preconditioner, n, ridge, caller)
     better = "a factorization as preconditioner" if system is None else "a preconditioner of smaller tol"
+    scaled, exponents = _scaled(b)
     with reporting(progress):
-        return _by_cg(
+        found = _by_cg(
             _shifted_product(K, ridge),
-            b,
+            scaled,
             (lambda R: R) if system is None else system.precondition,
             tol,
             max_iterations,
             f"Give {better}, or a larger ridge.",
         )
+    return _at_scale(found, exponents, caller)
+
+
+def _scaled(b: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Right-hand sides with entries of about 1, and the powers of two that they were divided by.
+
+    Norms and inner products square them: no scale of b may overflow or underflow.
+    """
+    exponents = exponents_of(_columns(b))
+    return np.ldexp(b, -exponents if b.ndim == 2 else -exponents[0]), exponents
+
+
+def _at_scale(found: Solution, exponents: IntArray, caller: str) -> Solution:
+    x = times_power_of_two(_columns(found.x), exponents, name="b", caller=caller)
+    return replace(found, x=x.reshape(found.x.shape))
 
 
 def _preconditioning_system(given: Any, n: int, ridge: float | FloatArray, caller: str) -> RidgeSystem | None:
@@ -321,7 +341,7 @@ def _minres_column(apply: Map, b: FloatArray, tol: float, max_iterations: int) -
 
 
 def _solution(x: FloatArray, residual: float, history: list[float], tol: float, remedy: str) -> Solution:
-    converged = residual <= tol
+    converged = residual <= tol and bool(np.isfinite(x).all())
     message = f"The relative residual is {residual:.2g}, within {tol:g}."
     if not converged:
         message = f"The relative residual is {residual:.2g}, above {tol:g}. {remedy}"

@@ -1,0 +1,79 @@
+"""Checks that what a file holds are the parts of a fitted estimator: each complaint names the part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from blockbasis._typing import FloatArray
+from blockbasis.estimators.blending import Blend
+from blockbasis.estimators.expansion import Expansion
+from blockbasis.estimators.feature_map import FeatureMap
+from blockbasis.estimators.posterior import Posterior
+from blockbasis.kernels import Kernel
+from blockbasis.operators.structure import numbers, require
+
+
+def check_attributes(cls: type[Any], parameters: dict[str, Any], fitted: dict[str, Any]) -> None:
+    """Raise unless an estimator of the class has these parameters, and fitting it may have set these attributes."""
+    wrong = set(parameters) ^ set(cls._get_param_names())
+    require(not wrong, "the parameters", f"those of {cls.__name__}, and are not in {sorted(map(str, wrong))}")
+    for name in fitted:
+        own = isinstance(name, str) and name.isidentifier() and name.startswith("_") != name.endswith("_")
+        require(own and not hasattr(cls, name), f"the attribute {name!r}", "one that fitting sets")
+
+
+def check_outputs(fitted: dict[str, Any]) -> None:
+    """Raise unless scales of targets, and groups of classes, are those of the functions that were learnt."""
+    if "_posterior" in fitted:
+        for name in ("_y_mean", "_y_scale"):
+            numbers(fitted[name], name, (fitted["_posterior"].mean.n_outputs,))
+    if "groups_" in fitted:
+        groups, outputs = fitted["groups_"], [each.n_outputs for each in fitted["expansions_"]]
+        require([len(group) for group in groups] == outputs, "groups_", "one class for each function")
+        classes = np.sort(np.concatenate(groups))
+        require(np.array_equal(classes, np.arange(sum(outputs))), "groups_", "every class once")
+
+
+def check_structure(value: Any) -> None:
+    """Raise unless the parts of a structure fit together."""
+    if isinstance(value, Blend):
+        require(all(isinstance(each, (int, float)) and each >= 0 for each in vars(value).values()), "blend", "positive")
+    elif isinstance(value, Expansion):
+        _check_kernel(value.kernel)
+        require(isinstance(value.blend, Blend), "blend", "a Blend")
+        outputs = {weights.shape[1:] for weights in value.weights}
+        require(len(outputs) == 1, "weights", "of as many columns in every cluster")
+        _check_clusters(value.centers, value.points, value.weights, "weights")
+    elif isinstance(value, FeatureMap):
+        _check_kernel(value.kernel)
+        _check_clusters(value.centers, value.points, value.coefficients, "coefficients")
+        require(type(value.n_shared) is int and type(value.sparse) is bool, "n_shared and sparse", "a count and a flag")
+        require(len(value.roots) == len(value.points), "roots", "one for each cluster")
+        for root, coefficients in zip(value.roots, value.coefficients, strict=True):
+            numbers(root, "roots", (coefficients.shape[1], None))
+            require(0 <= value.n_shared <= root.shape[1], "n_shared", f"at most {root.shape[1]}")
+    elif isinstance(value, Posterior):
+        require(isinstance(value.mean, Expansion), "mean", "an Expansion")
+        _check_clusters(value.mean.centers, value.points, value.coefficients, "coefficients")
+        require(len(value.spreads) in (0, len(value.points)), "spreads", "one for each cluster")
+        for spread, points in zip(value.spreads, value.points, strict=False):
+            numbers(spread, "spreads", (len(points), None))
+        total = sum(each.shape[1] for each in value.coefficients)
+        numbers(value.largest, "largest", (len(value.points),))
+        numbers(value.explained, "explained", (total, total))
+
+
+def _check_kernel(kernel: Any) -> None:
+    require(isinstance(kernel, Kernel), "kernel", "a kernel")
+
+
+def _check_clusters(centers: FloatArray, points: Sequence[FloatArray], others: Sequence[FloatArray], name: str) -> None:
+    """Raise unless every cluster has points, and an array with a row for each of them."""
+    numbers(centers, "centers", (None, None))
+    require(len(points) == len(others) == len(centers) > 0, f"points and {name}", "one for each cluster")
+    for own, other in zip(points, others, strict=True):
+        numbers(own, "points", (None, centers.shape[1]))
+        numbers(np.asarray(other), name, (len(own), None))

@@ -1,0 +1,93 @@
+"""Checks that arrays from a file are the parts of a factorization: each complaint names the array."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from blockbasis._typing import FloatArray, IntArray
+from blockbasis.operators.archive import StorageError
+from blockbasis.operators.block_diagonal import BlockDiagonal
+from blockbasis.operators.extension import Extension
+from blockbasis.operators.inner import InnerMatrix
+from blockbasis.partition import Partition
+
+
+def require(condition: Any, name: str, must: str) -> None:
+    """Raise unless the condition holds for what has the name."""
+    if not condition:
+        raise StorageError(f"{name} must be {must}")
+
+
+def integers(array: FloatArray, name: str, shape: tuple[int | None, ...], *, low: int = 0) -> IntArray:
+    """An array of whole numbers of a shape, in which None stands for any length."""
+    require(array.dtype == np.int64, name, f"of int64, and is of {array.dtype}")
+    _check_shape(array, name, shape)
+    require(array.min(initial=low) >= low, name, f"at least {low}")
+    return array
+
+
+def numbers(array: FloatArray, name: str, shape: tuple[int | None, ...], dtype: Any = None) -> FloatArray:
+    """An array of finite float32 or float64 of a shape, in which None stands for any length."""
+    allowed = (np.dtype(np.float32), np.dtype(np.float64)) if dtype is None else (np.dtype(dtype),)
+    require(array.dtype in allowed, name, f"of {' or '.join(map(str, allowed))}, and is of {array.dtype}")
+    _check_shape(array, name, shape)
+    require(np.isfinite(array).all(), name, "finite")
+    return array
+
+
+def _check_shape(array: FloatArray, name: str, shape: tuple[int | None, ...]) -> None:
+    fits = array.ndim == len(shape) and all(
+        wanted in (None, found) for wanted, found in zip(shape, array.shape, strict=True)
+    )
+    require(fits, name, f"of shape {shape}, and is of {array.shape}")
+
+
+def check_partition(partition: Partition, prefix: str) -> None:
+    """Raise unless points are grouped into clusters."""
+    order = integers(partition.order, f"{prefix}partition.order", (None,))
+    starts = integers(partition.starts, f"{prefix}partition.starts", (None,))
+    require(np.array_equal(np.sort(order), np.arange(len(order))), f"{prefix}partition.order", "a permutation")
+    rising = len(starts) > 1 and starts[0] == 0 and starts[-1] == len(order) and (np.diff(starts) >= 0).all()
+    require(rising, f"{prefix}partition.starts", f"ascending from 0 to {len(order)}")
+    numbers(partition.centers, f"{prefix}partition.centers", (partition.n_clusters, None))
+    numbers(partition.radii, f"{prefix}partition.radii", (partition.n_clusters,))
+
+
+def check_ranks(ranks: IntArray, partition: Partition, n_values: int, prefix: str) -> None:
+    """Raise unless the blocks of the clusters have ranks that so many values can hold."""
+    name = f"{prefix}basis.ranks"
+    integers(ranks, name, (partition.n_clusters,))
+    # In exact integers: a product of forged ones may overflow.
+    floats = sum(n * r for n, r in zip(partition.sizes.tolist(), ranks.tolist(), strict=True))
+    require(floats == n_values, name, f"those of {n_values} values, and are those of {floats}")
+
+
+def check_inner(inner: InnerMatrix, rows: BlockDiagonal, columns: BlockDiagonal) -> None:
+    """Raise unless the blocks of C stand between the columns of both bases."""
+    for offsets, basis, name in (
+        (inner.row_offsets, rows, "inner.row_offsets"),
+        (inner.column_offsets, columns, "inner.column_offsets"),
+    ):
+        fits = np.array_equal(offsets, np.concatenate(([0], np.cumsum(basis.ranks))))
+        require(offsets.dtype == np.int64 and fits, name, "the sums of the ranks")
+    require(type(inner.symmetric) is bool, "symmetric", "true or false")
+    widths = np.diff(inner.column_offsets)
+    for i, (kept, panel) in enumerate(zip(inner.kept, inner.panels, strict=True)):
+        integers(kept, "inner.kept", (None,))
+        require(all(a < b for a, b in pairwise(kept.tolist())), "inner.kept", "ascending in every row of blocks")
+        if inner.symmetric:
+            require(len(kept) and kept[0] == i, "inner.kept", "those from the diagonal on")
+        numbers(panel, "inner.values", (int(rows.ranks[i]), int(widths[kept].sum())), columns.dtype)
+
+
+def check_extensions(extensions: Sequence[Extension], basis: BlockDiagonal) -> None:
+    """Raise unless every cluster has an extension of its rank."""
+    columns = basis.partition.centers.shape[1]
+    require(len(extensions) == basis.partition.n_clusters, "extension.sizes", "one for each cluster")
+    for extension, rank in zip(extensions, basis.ranks.tolist(), strict=True):
+        numbers(extension.points, "extension.points", (None, columns))
+        numbers(extension.coefficients, "extension.coefficients", (len(extension.points), rank))
