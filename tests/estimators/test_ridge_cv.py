@@ -69,7 +69,18 @@ def test_saved_and_loaded(fitted, tmp_path):
     assert loaded.best_params_ == model.best_params_
 
 
-def test_more_points_are_compressed():
+def test_few_points_are_regressed_exactly():
+    X, y = data(1, n=1700)
+    model = bb.KernelRidgeCV(kernel="matern", metric="diagonal", random_state=0, n_jobs=1).fit(X[:1500], y[:1500])
+    assert not hasattr(model, "factorization_")
+    kernel, mean = model.expansion_.kernel, y[:1500].mean()
+    exact = np.linalg.solve(kernel(X[:1500]) + model.alpha_ * np.eye(1500), y[:1500] - mean)
+    np.testing.assert_allclose(model.dual_coef_, exact, atol=1e-6 * np.abs(exact).max())
+    np.testing.assert_allclose(model.predict(X[1500:]), kernel(X[1500:], X[:1500]) @ exact + mean, atol=1e-6)
+
+
+def test_more_points_are_compressed(monkeypatch):
+    monkeypatch.setattr(ridge_cv, "_EXACT_POINTS", 2000)
     X, y = data(1, n=2500)
     model = bb.KernelRidgeCV(kernel="laplacian", metric="diagonal", random_state=0).fit(X[:2200], y[:2200])
     assert model.factorization_.n_clusters == ridge_cv.default_number_of_clusters(2200) > 1
@@ -95,7 +106,7 @@ def test_columns_may_stay_as_they_are(regression):
     X, y, _ = regression
     raw = bb.KernelRidgeCV(standardize=False, kernel="gaussian", metric=None).fit(X * [1, 1, 100], y)
     np.testing.assert_array_equal(raw.scale_, 1)
-    assert isinstance(raw.factorization_.kernel, bb.Gaussian)
+    assert isinstance(raw.expansion_.kernel, bb.Gaussian)
 
 
 def test_targets_count_alike(regression):
@@ -216,4 +227,4 @@ def test_one_listener_hears_all(regression):
     assert events[0].stage == "search: laplacian, metric none, 200 rows"
     searching = [event for event in events if event.stage.startswith("search")]
     assert searching[-1].done <= searching[-1].total and searching[0].remaining > 0
-    assert any(event.stage == "bases" for event in events)
+    assert any(event.stage == "regression of all points" for event in events)

@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis._validation import check_flag
 from blockbasis.estimators.base import bandwidth_of
-from blockbasis.estimators.ridge import Choices, Fit, KernelRidgeEstimator, Record, cv_results
+from blockbasis.estimators.ridge_base import KernelRidgeEstimator
+from blockbasis.estimators.ridge_path import Choices, Fit, Record, cv_results
 from blockbasis.operators.storage import storable
 
 
@@ -131,7 +132,7 @@ class RidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
         self.groups_ = [np.flatnonzero([id(fit.A) == key for fit in best]) for key in matrices]
         self.expansions_ = [self._learnt([(best[c], c) for c in group.tolist()], X) for group in self.groups_]
         self.local_share_ = np.array([fit.shares[c] for c, fit in enumerate(best)])
-        self.bandwidth_: Any = bandwidth_of(best[0].A.kernel)
+        self.bandwidth_: Any = bandwidth_of(best[0].kernel)
         self.alpha_: Any = float(best[0].alpha[0])
         if per_class:
             each = best * len(self.classes_) if len(best) == 1 else best

@@ -22,10 +22,10 @@ from typing import TypeAlias
 
 import numpy as np
 from scipy import linalg
-from scipy.linalg import lapack
 
 from blockbasis._linalg import eigenpairs
 from blockbasis._typing import FloatArray
+from blockbasis.estimators.exact_ridge import leave_one_out
 from blockbasis.kernels import Kernel, RadialKernel, WithMetric, squared_distances
 from blockbasis.kernels.linear_map import LinearMap
 
@@ -145,30 +145,6 @@ class Regression:
         return WithMetric(self.kernel, LinearMap(self.metric.copy()))
 
 
-def leave_one_out(
-    K: FloatArray, Y: FloatArray, weights: FloatArray | None, alpha: float
-) -> tuple[FloatArray, FloatArray]:
-    """Coefficients of a ridge regression, and the residual of each point predicted from all the others.
-
-    With a = (K + alpha / weights)^-1 y the residual of point i is a_i over the i-th diagonal entry of the inverse.
-
-    Raises
-    ------
-    LinAlgError
-        Where the matrix is not definite to rounding.
-    """
-    shifted = K.copy(order="F")
-    shifted[np.diag_indices_from(shifted)] += alpha if weights is None else alpha / weights
-    factor, failed = lapack.dpotrf(shifted, lower=True, clean=False, overwrite_a=True)
-    if failed:
-        raise linalg.LinAlgError(f"the kernel matrix is not definite with a ridge of {alpha:.3g}")
-    coefficients = np.asarray(linalg.cho_solve((factor, True), Y, check_finite=False))
-    inverse, failed = lapack.dpotri(factor, lower=True, overwrite_c=True)
-    if failed:
-        raise linalg.LinAlgError(f"the kernel matrix is singular with a ridge of {alpha:.3g}")
-    return coefficients, coefficients / np.diagonal(inverse)[:, np.newaxis]
-
-
 # --- bandwidth and ridge ---------------------------------------------------------------------------------------------
 
 
@@ -235,7 +211,7 @@ def _regressions(sample: Sample, family: RadialKernel, metric: FloatArray, grid:
         if last is None or last[0] != place[0]:
             last = place[0], kernel.profile(squared.copy())
         try:
-            coefficients, left_out = leave_one_out(last[1], sample.Y, sample.weights, alpha)
+            coefficients, left_out = leave_one_out(last[1].copy(order="F"), sample.Y, sample.weights, alpha)
             error = sample.error(left_out)
         except linalg.LinAlgError:
             coefficients, error = np.zeros_like(sample.Y), math.inf

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +13,13 @@ import numpy as np
 
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis._validation import check_choice, check_flag, check_positive
-from blockbasis.estimators.base import EXACT_POINTS, bandwidth_of, has_bandwidth, make_kernel
+from blockbasis.estimators.base import bandwidth_of, has_bandwidth, make_kernel
 from blockbasis.estimators.classifier import RidgeClassifier
+from blockbasis.estimators.exact_ridge import ridge_walk, seconds_of_walk
 from blockbasis.estimators.metric_learning import Grid
-from blockbasis.estimators.ridge import Choices, KernelRidge, KernelRidgeEstimator, Record, RidgeRegressor, in_units
+from blockbasis.estimators.ridge import KernelRidge, RidgeRegressor
+from blockbasis.estimators.ridge_base import KernelRidgeEstimator, in_units
+from blockbasis.estimators.ridge_path import Choices, Fit, Record
 from blockbasis.estimators.search import (
     METRICS,
     Candidate,
@@ -32,6 +36,12 @@ from blockbasis.operators.storage import storable
 from blockbasis.progress import reporting
 
 _FAMILIES: tuple[RadialKernel, ...] = (Laplacian(1.0), Gaussian(1.0), Matern(1.0, nu=1.5))
+#: Up to so many points the kernel matrix itself is solved with, where nothing else is asked for: rough kernels, which
+#: small ridges go with, lose much by compression.
+_EXACT_POINTS = 10_000
+#: Ridges that it chooses among, as multiples of the one of the search, and steps that there must be time for.
+_LADDER = tuple(4.0**power for power in range(-5, 3))
+_STEPS = 4
 #: Points of a cluster, and its rank, in the regression of all points, where nothing else is asked for.
 _POINTS_PER_CLUSTER = 600
 _RANK, _LEAST_RANK = 80, 16
@@ -45,6 +55,7 @@ _COMPARABLE = 10
 #: Part of a budget of time that the search may take, and rows on which the pace of the last fit is measured.
 _SEARCH_PART = 0.35
 _PILOT_ROWS = 2_000
+_FEWEST_ROWS = 1_000
 #: The last fit may take so much longer than the pace of the pilot says.
 _RESERVE = 1.4
 
@@ -65,14 +76,52 @@ class RidgeSearch(KernelRidgeEstimator):
         candidates, grid, scales = self._search_candidates(), self._grid(), self._scales(X, weights)
         task = Task(X, in_units(Y, weights), weights, scales, grid, _SEARCH_PART * budget)
         found = search(task, candidates, rng)
-        ridges = grid.alphas or tuple(factor * found.alpha for factor in _RIDGES)
-        if self._total_rank(len(X)) > _CHOOSING:
-            ridges = (found.alpha,)
-        choices = Choices(found.kernel, [None], [np.full(Y.shape[1], ridge) for ridge in ridges], found)
-        if budget == math.inf:
-            return choices
         left = budget - (time.perf_counter() - begun)
+        exact = self._is_exact(len(X), left)
+        ridges = grid.alphas or tuple(factor * found.alpha for factor in (_LADDER if exact else _RIDGES))
+        if not exact and self._total_rank(len(X)) > _CHOOSING:
+            ridges = (found.alpha,)
+        alphas = [np.full(Y.shape[1], ridge) for ridge in ridges]
+        choices = Choices(found.kernel, [None], alphas, found, exact=exact)
+        if exact or budget == math.inf:
+            return choices
         return replace(choices, rows=self._rows_in_time(choices, X, Y, left, rng))
+
+    def _is_exact(self, n: int, seconds: float) -> bool:
+        """Whether the regression of all points is one of the kernel matrix itself: where nothing else is asked for."""
+        asked = any(each is not None for each in (self.tol, self.memory, self.rank, self.n_clusters))
+        if asked or n > _EXACT_POINTS:
+            return False
+        return seconds == math.inf or seconds_of_walk(n, _STEPS) < seconds
+
+    def _fits(
+        self,
+        choices: Choices,
+        X: FloatArray,
+        Y: FloatArray,
+        weights: FloatArray | None,
+        streams: Sequence[np.random.Generator],
+    ) -> Iterator[Fit]:
+        if not choices.exact:
+            return super()._fits(choices, X, Y, weights, streams)
+        assert choices.found is not None
+        ridges = [float(alpha[0]) for alpha in choices.alphas]
+        walk = ridge_walk(choices.kernel, X, Y, weights, ridges, ridges.index(choices.found.alpha))
+        n_targets = Y.shape[1]
+        return (
+            Fit(
+                choices.kernel,
+                None,
+                None,
+                np.full(n_targets, each.alpha),
+                each.coefficients,
+                each.left_out,
+                (),
+                None,
+                np.zeros(n_targets),
+            )
+            for each in walk
+        )
 
     def _search_candidates(self) -> list[Candidate]:
         kinds: tuple[str, ...] = METRICS
@@ -128,7 +177,7 @@ class RidgeSearch(KernelRidgeEstimator):
 
     def _default_goal(self, n: int) -> dict[str, Any]:
         """Compression that loses less than the data leave open, in a time that people wait for."""
-        return super()._default_goal(n) if n <= EXACT_POINTS else {"rank": default_rank(n)}
+        return {"rank": default_rank(n)}
 
     def _default_clusters(self, n: int) -> int:
         return default_number_of_clusters(n)
@@ -151,7 +200,7 @@ class RidgeSearch(KernelRidgeEstimator):
         fitting = int(few * (left - seconds) / (_RESERVE * seconds))
         if fitting >= n:
             return None
-        fitting = max(fitting, EXACT_POINTS)
+        fitting = max(fitting, _FEWEST_ROWS)
         warnings.warn(
             f"time_budget={self.time_budget:g} is too short for all {n} points: the model was fitted to {fitting} of "
             "them, drawn at random.",
@@ -212,8 +261,8 @@ class KernelRidgeCV(RidgeSearch, RidgeRegressor):
         Seconds. A search that has used a third of them stops with the best found so far; where the rest is too short
         to learn from all points, some are drawn at random, with a `PerformanceWarning`.
     tol, memory, n_clusters, rank, keep_points, random_state, n_jobs
-        As in `KernelRidge`, for the last fit. With none of ``tol``, ``memory`` and ``rank``: clusters of about 600
-        points, of rank 80 up to 30,000 points and less beyond.
+        As in `KernelRidge`, for the last fit. With none of the first four: up to 10,000 points exactly, more in
+        clusters of about 600 points, of rank 80 up to 30,000 points and less beyond.
     verbose : int, default=0
         Above 0 shows progress and the time left, in one bar.
 
@@ -232,6 +281,7 @@ class KernelRidgeCV(RidgeSearch, RidgeRegressor):
     metric_, feature_importances_, intercept_, alpha_, bandwidth_, expansion_, local_share_, dual_coef_, X_fit_
         As in `KernelRidge`.
     factorization_ : BlockBasis
+        Where the last fit is compressed.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
