@@ -10,9 +10,10 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from blockbasis._typing import FloatArray
-from blockbasis._validation import check_flag
+from blockbasis._validation import check_flag, check_fraction
 from blockbasis.estimators.base import bandwidth_of
 from blockbasis.estimators.expansion import Expansion
+from blockbasis.estimators.intervals import Residuals, some_residuals
 from blockbasis.estimators.ridge_base import KernelRidgeEstimator
 from blockbasis.estimators.ridge_path import Choices, Fit, Record, cv_results
 from blockbasis.operators.storage import storable
@@ -24,6 +25,7 @@ class RidgeRegressor(MultiOutputMixin, RegressorMixin, KernelRidgeEstimator):
     fit_intercept: bool
     dual_coef_: FloatArray
     expansion_: Expansion
+    residuals_: Residuals
 
     @property
     def _one_for_each_target(self) -> bool:
@@ -57,7 +59,7 @@ class RidgeRegressor(MultiOutputMixin, RegressorMixin, KernelRidgeEstimator):
         used: Any = slice(None) if weights is None else weights > 0
         weights = None if weights is None else weights[used]
         intercept = np.average(Y[used], axis=0, weights=weights) if centred else np.zeros(Y.shape[1])
-        of_choices, *streams = self._streams(3)
+        of_choices, *streams, of_residuals = self._streams(4)
         choices = self._choices(X[used], Y[used] - intercept, weights, of_choices)
         if choices.rows is not None:
             used = np.arange(len(X))[used][choices.rows]
@@ -65,6 +67,7 @@ class RidgeRegressor(MultiOutputMixin, RegressorMixin, KernelRidgeEstimator):
         best, records = _least_squares(self._fits(choices, X[used], Y[used] - intercept, weights, streams), weights)
         self.expansion_ = self._learnt([(best, target) for target in range(Y.shape[1])], X[used])
         self.local_share_ = best.shares
+        self.residuals_ = some_residuals(best.kernel.coordinates(X[used]), best.left_out, weights, of_residuals)
         self.intercept_ = intercept
         self.bandwidth_ = bandwidth_of(best.kernel)
         self.alpha_ = best.alpha.copy() if self._one_for_each_target else float(best.alpha[0])
@@ -95,6 +98,45 @@ class RidgeRegressor(MultiOutputMixin, RegressorMixin, KernelRidgeEstimator):
         check_is_fitted(self)
         values = self._predict(self._check_X(X, reset=False), self.expansion_) + self.intercept_
         return values if self._n_dimensions == 2 else values[:, 0]
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[FloatArray, FloatArray]:
+        """Intervals that the targets of new points fall into with a given probability, point by point.
+
+        Leave-one-out residuals say how far predictions are off, and the nearest training points by how much more or
+        less than elsewhere. The targets of new points that come from where the training points came from are covered
+        in this share, on average over the points.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        coverage : float, default=0.9
+            Between 0 and 1.
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (n_samples,) or (n_samples, n_targets)
+            Each target has its own interval.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import blockbasis as bb
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-3, 3, size=(1000, 1))
+        >>> y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=1000)
+        >>> model = bb.KernelRidge(0.1, bandwidth=1.0).fit(X[:500], y[:500])
+        >>> lower, upper = model.predict_interval(X[500:], coverage=0.8)
+        >>> share = np.mean((lower <= y[500:]) & (y[500:] <= upper))
+        >>> bool(0.75 < share < 0.85)
+        True
+        """
+        check_is_fitted(self)
+        share = check_fraction(coverage, name="coverage", caller=f"{self._caller}.predict_interval")
+        X = self._check_X(X, reset=False)
+        values = self._predict(X, self.expansion_) + self.intercept_
+        wide = self.residuals_.deviations(self.expansion_.kernel.coordinates(X)) * self.residuals_.factors(share)
+        lower, upper = values - wide, values + wide
+        return (lower, upper) if self._n_dimensions == 2 else (lower[:, 0], upper[:, 0])
 
     def gradient(self, X: Any) -> FloatArray:
         """Gradients of the prediction at new points, in the units of the columns.
@@ -145,7 +187,7 @@ Kernel or callable, default="gaussian"
     gamma : float, default=None
         scikit-learn's parameter of the "rbf" kernel, exp(-gamma |x - y|^2), in place of ``bandwidth``.
     metric : {"diagonal", "full", "auto"} or None, default=None
-        Distances |L (x - y)| learnt from the data: rounds of a regression of at most 2,000 points and the mean outer
+        Distances |L (x - y)| learnt from the data: rounds of a regression of at most 4,000 points and the mean outer
         product of its gradients, as long as the leave-one-out error falls. "diagonal" learns a weight for each column;
         "auto" takes no metric, a diagonal or a full one, by leave-one-out. The columns are first scaled to standard
         deviation 1. With ``bandwidth=None`` the bandwidth is that of the least error; one that is given is for mapped
@@ -176,6 +218,8 @@ Kernel or callable, default="gaussian"
         The function learnt: all that prediction needs.
     local_share_ : ndarray of shape (n_targets,)
         Share of the local regressions in it.
+    residuals_ : Residuals
+        Leave-one-out residuals at up to 4,000 points: all that intervals need.
     intercept_ : ndarray of shape (n_targets,)
     metric_ : ndarray of shape (m, n_features)
         L, where it was learnt.
@@ -265,7 +309,7 @@ def _least_squares(fits: Iterator[Fit], weights: FloatArray | None) -> tuple[Fit
     """The regression of least squared leave-one-out error, and a record of each."""
     best, records = None, list[Record]()
     for fit in fits:
-        score = 0.0 if fit.left_out is None else -float(np.average((fit.left_out**2).mean(axis=1), weights=weights))
+        score = -float(np.average((fit.left_out**2).mean(axis=1), weights=weights))
         if best is None or score > max(record.score for record in records):
             best = fit
         records.append(Record(fit.bandwidth, fit.alpha, score))

@@ -121,7 +121,6 @@ class KernelRidgeEstimator(KernelEstimator):
     ) -> Iterator[Fit]:
         """The regressions of every bandwidth and ridge to choose among, one matrix after the other."""
         (of_matrices, of_places), alphas, bandwidths = streams, choices.alphas, choices.bandwidths
-        choosing = len(alphas) * len(bandwidths) > 1
         partition = None
         for bandwidth, rng in zip(bandwidths, of_matrices.spawn(len(bandwidths)), strict=True):
             kernel = make_kernel(choices.kernel, bandwidth, caller=self._caller)
@@ -134,9 +133,9 @@ class KernelRidgeEstimator(KernelEstimator):
             local = self._local(A, X, Y, list(compress(ridges, mixing)), weights, around)
             path = RidgePath(A, Y, weights)
             for alpha, ridge, mixed_in in zip(alphas, ridges, mixing, strict=True):
-                coefficients, left_out = path.solve(ridge, leave_one_out=choosing or mixed_in)
+                coefficients, left_out = path.solve(ridge)
                 near, shares = None, np.zeros(Y.shape[1])
-                if mixed_in and left_out is not None:
+                if mixed_in:
                     near, missed = next(local)
                     shares = best_shares(left_out, missed, weights)
                     left_out += shares * (missed - left_out)

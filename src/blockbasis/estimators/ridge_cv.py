@@ -278,7 +278,8 @@ class KernelRidgeCV(RidgeSearch, RidgeRegressor):
         ``rank_test_score``, ``fit_time``.
     scale_ : ndarray of shape (n_features,)
         What the columns were divided by before the search; gradients are in the units of the columns all the same.
-    metric_, feature_importances_, intercept_, alpha_, bandwidth_, expansion_, local_share_, dual_coef_, X_fit_
+    metric_, feature_importances_, intercept_, alpha_, bandwidth_, expansion_, local_share_, residuals_, dual_coef_, \
+X_fit_
         As in `KernelRidge`.
     factorization_ : BlockBasis
         Where the last fit is compressed.
@@ -392,7 +393,7 @@ class KernelRidgeClassifierCV(RidgeSearch, RidgeClassifier):
         As in `KernelRidgeCV`.
     best_score_ : float
         Leave-one-out R^2 of the targets 1 and -1 of the classes, for the winner on the largest sample.
-    intercept_, alpha_, bandwidth_, expansions_, groups_, local_share_, dual_coef_, X_fit_
+    intercept_, alpha_, bandwidth_, expansions_, groups_, local_share_, calibration_, dual_coef_, X_fit_
         As in `KernelRidgeClassifier`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)

@@ -29,8 +29,8 @@ class Fit:
     bandwidth : float or None
     alpha : ndarray of shape (n_targets,)
     coefficients : ndarray of shape (n, n_targets)
-    left_out : ndarray of shape (n, n_targets) or None
-        y_i less the prediction of the same mixture without point i; None where nobody asks.
+    left_out : ndarray of shape (n, n_targets)
+        y_i less the prediction of the same mixture without point i.
     around : tuple of Surroundings
         Of A; empty where it is not compressed.
     local : tuple of ndarray of shape (m_i, n_targets), or None
@@ -44,7 +44,7 @@ class Fit:
     bandwidth: float | None
     alpha: FloatArray
     coefficients: FloatArray
-    left_out: FloatArray | None
+    left_out: FloatArray
     around: tuple[Surroundings, ...]
     local: LocalWeights | None
     shares: FloatArray
@@ -139,17 +139,15 @@ class RidgePath:
             self._last = alpha, system
         return self._last[1]
 
-    def solve(self, alpha: FloatArray, *, leave_one_out: bool) -> tuple[FloatArray, FloatArray | None]:
+    def solve(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Coefficients for one ridge per target; and the residuals of each point predicted from all the others.
 
         With a = (A + ridge)^-1 y the residual of point i is a_i over the i-th diagonal entry of the inverse: exactly
         that of n regressions with the same bases and inner matrix.
         """
-        coefficients = np.empty_like(self.Y)
-        left_out = np.empty_like(self.Y) if leave_one_out else None
+        coefficients, left_out = np.empty_like(self.Y), np.empty_like(self.Y)
         for value in np.unique(alpha):
             targets, system = np.flatnonzero(alpha == value), self._system(float(value))
             coefficients[:, targets] = system.solve(self.Y[:, targets])
-            if left_out is not None:
-                left_out[:, targets] = coefficients[:, targets] / system.inverse_diagonal()[:, np.newaxis]
+            left_out[:, targets] = coefficients[:, targets] / system.inverse_diagonal()[:, np.newaxis]
         return coefficients, left_out
