@@ -20,12 +20,12 @@ from blockbasis.progress import advancing
 
 METRICS = ("none", "diagonal", "full")
 #: Rows of the largest sample, as a part of all, and between these; each stage has half of the rows of the next.
-_PART_OF_ROWS = 3
-_LARGEST_SAMPLE = (800, 2000)
-_STAGES = 3
+_PART_OF_ROWS = 2
+_LARGEST_SAMPLE = (800, 4000)
+_STAGES = 4
 _SMALLEST_SAMPLE = 200
-#: Candidates that go on to the second stage and to the third.
-_KEPT = (4, 2)
+#: Candidates that go on to the second stage, to the third and to the last.
+_KEPT = (4, 2, 1)
 #: Rounds of a metric in a stage, at most.
 _ROUNDS = 4
 
