@@ -194,6 +194,11 @@ def tuned(
     return best
 
 
+def regression(sample: Sample, family: RadialKernel, metric: FloatArray, place: Place, grid: Grid = FREE) -> Regression:
+    """The regression of one bandwidth and ridge; its error is infinite where it cannot be solved."""
+    return _regressions(sample, family, metric, grid)(place)
+
+
 def _regressions(sample: Sample, family: RadialKernel, metric: FloatArray, grid: Grid) -> Callable[[Place], Regression]:
     """A function that makes the regression of a place; distances are computed once."""
     Z = LinearMap(metric.copy())(sample.X)
@@ -231,7 +236,9 @@ def _median_distance(squared: FloatArray) -> float:
 # --- rounds ----------------------------------------------------------------------------------------------------------
 
 
-def rounds(sample: Sample, first: Regression, kind: str, limit: int, grid: Grid = FREE) -> Iterator[Regression]:
+def rounds(
+    sample: Sample, first: Regression, kind: str, limit: int, grid: Grid = FREE, *, moving: bool = True
+) -> Iterator[Regression]:
     """Regressions by better and better metrics, as long as leave-one-out says so.
 
     Parameters
@@ -243,6 +250,8 @@ def rounds(sample: Sample, first: Regression, kind: str, limit: int, grid: Grid 
     limit : int
         Rounds, at most.
     grid : Grid
+    moving : bool
+        Whether each round looks for its own bandwidth and ridge, or all take those of the first.
 
     Yields
     ------
@@ -254,7 +263,8 @@ def rounds(sample: Sample, first: Regression, kind: str, limit: int, grid: Grid 
         metric = updated_metric(sample, current, kind)
         if metric is None:
             return
-        current = tuned(sample, current.kernel, metric, current.place, grid)
+        fit = tuned if moving else regression
+        current = fit(sample, current.kernel, metric, current.place, grid)
         gained = current.error < (1 - _GAIN) * best.error
         best = current if current.error < best.error else best
         yield best
@@ -262,13 +272,13 @@ def rounds(sample: Sample, first: Regression, kind: str, limit: int, grid: Grid 
             return
 
 
-def updated_metric(sample: Sample, regression: Regression, kind: str) -> FloatArray | None:
+def updated_metric(sample: Sample, fitted: Regression, kind: str) -> FloatArray | None:
     """The metric that the gradients of a regression ask for; None where they all vanish.
 
     Parameters
     ----------
     sample : Sample
-    regression : Regression
+    fitted : Regression
     kind : {"diagonal", "full"}
 
     Returns
@@ -279,7 +289,7 @@ def updated_metric(sample: Sample, regression: Regression, kind: str) -> FloatAr
     n, d = sample.X.shape
     count = max(_FEWEST_GRADIENTS, _GRADIENT_NUMBERS // (d * sample.Y.shape[1]))
     rows = slice(None, min(n, count))
-    slopes = regression.whole_kernel().gradient(sample.X[rows], sample.X, regression.coefficients)
+    slopes = fitted.whole_kernel().gradient(sample.X[rows], sample.X, fitted.coefficients)
     if sample.weights is not None:
         slopes *= np.sqrt(sample.weights[rows] / sample.weights[rows].mean())[:, np.newaxis, np.newaxis]
     largest = float(np.abs(slopes).max(initial=0.0))
