@@ -228,3 +228,14 @@ def test_one_listener_hears_all(regression):
     searching = [event for event in events if event.stage.startswith("search")]
     assert searching[-1].done <= searching[-1].total and searching[0].remaining > 0
     assert any(event.stage == "regression of all points" for event in events)
+
+
+def test_a_search_in_a_file_is_a_line_for_each_candidate(regression, monkeypatch, capsys):
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    X, y, _ = regression
+    model = bb.KernelRidgeCV(kernel="laplacian", verbose=1, random_state=0, n_jobs=1).fit(X, y)
+    captured = capsys.readouterr()
+    lines = captured.err.splitlines()
+    assert captured.out == "" and len(set(lines)) == len(lines)
+    searched = [line for line in lines if line.startswith("search: laplacian, metric ")]
+    assert len(searched) == len(model.cv_results_["iter"]) and all(line.endswith(" s left") for line in searched)
