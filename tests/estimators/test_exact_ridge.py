@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import blockbasis as bb
-from blockbasis.estimators.exact_ridge import leave_one_out, ridge_walk, seconds_of_walk
+from blockbasis.estimators.exact_ridge import leave_one_out, ridge_walk, rows_of_walk, seconds_of_walk
 
 RIDGES = [4.0**power for power in range(-8, 6)]
 
@@ -42,4 +42,6 @@ def test_ridges_too_small_are_passed_over():
 
 
 def test_time_grows_with_the_cube_of_the_points():
+    seconds_of_walk(1_000, 1)  # the first call loads the library
     assert seconds_of_walk(20_000, 3) > 100 * seconds_of_walk(2_000, 1)
+    assert rows_of_walk(1000.0, 1) > 3 * rows_of_walk(1.0, 1) > 0

@@ -219,6 +219,15 @@ def test_a_budget_of_time_is_kept():
     assert 0 < np.count_nonzero(model.dual_coef_) < 30_000
 
 
+@pytest.mark.parametrize(("seconds", "exact"), [(0.0, True), (1e6, False)])
+def test_an_exact_regression_must_fit_into_the_time(regression, monkeypatch, seconds, exact):
+    X, y, _ = regression
+    monkeypatch.setattr(ridge_cv, "seconds_of_walk", lambda n, steps: seconds)
+    model = bb.KernelRidgeCV(kernel="laplacian", metric=None, time_budget=1e3, random_state=0, n_jobs=1).fit(X, y)
+    assert hasattr(model, "factorization_") is not exact
+    assert model.score(X, y) > 0.5
+
+
 def test_one_listener_hears_all(regression):
     X, y, _ = regression
     events = []

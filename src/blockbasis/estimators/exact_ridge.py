@@ -18,7 +18,7 @@ from blockbasis.kernels import Kernel
 from blockbasis.progress import counting
 
 #: Rows on which the pace of a factorization is measured.
-_PILOT_ROWS = 1_000
+_PILOT_ROWS = 500
 
 
 def leave_one_out(
@@ -121,9 +121,18 @@ def ridge_walk(
 
 
 def seconds_of_walk(n: int, steps: int) -> float:
-    """Time that a walk of so many steps takes with ``n`` points, by the pace of a factorization of a few."""
-    few = min(n, _PILOT_ROWS)
+    """Time that so many regressions of ``n`` points take, by the pace of one of a few."""
+    return steps * _pace() * n**3
+
+
+def rows_of_walk(seconds: float, steps: int) -> int:
+    """How many points so many regressions may have in a given time."""
+    return int((seconds / (steps * _pace())) ** (1 / 3))
+
+
+def _pace() -> float:
+    """Seconds of a regression for each cube of the points."""
     begun = time.perf_counter()
     with single_threaded():
-        leave_one_out(np.eye(few, order="F"), np.ones((few, 1)), None, 1.0)
-    return steps * (time.perf_counter() - begun) * (n / few) ** 3
+        leave_one_out(np.eye(_PILOT_ROWS, order="F"), np.ones((_PILOT_ROWS, 1)), None, 1.0)
+    return (time.perf_counter() - begun) / _PILOT_ROWS**3

@@ -12,7 +12,8 @@ import numpy as np
 from scipy import linalg
 
 from blockbasis._parallel import single_threaded
-from blockbasis._typing import FloatArray
+from blockbasis._typing import FloatArray, IntArray
+from blockbasis.estimators.exact_ridge import rows_of_walk
 from blockbasis.estimators.metric_learning import (
     FREE,
     START,
@@ -40,6 +41,8 @@ _SMALLEST_SAMPLE = 200
 _KEPT = (3, 1)
 #: Rounds of a metric in a stage, at most.
 _ROUNDS = 6
+#: Regressions of a candidate in the first stage, about.
+_REGRESSIONS = 40
 
 
 @dataclass(frozen=True)
@@ -132,10 +135,11 @@ def search(task: Task, candidates: Sequence[Candidate], rng: np.random.Generator
         Where every candidate fails.
     """
     deadline = time.perf_counter() + task.seconds
-    order = rng.permutation(len(task.X))[: sample_sizes(len(task.X))[-1]]
+    sizes = sample_sizes(len(task.X), task.seconds, len(candidates))
+    order = rng.permutation(len(task.X))[: sizes[-1]]
     with single_threaded():
-        scale = _best_scale(task, candidates[0].family, order)
-        trials = _halving(task, candidates, order, scale, deadline)
+        scale = _best_scale(task, candidates[0].family, order[: sizes[0]])
+        trials = _halving(task, candidates, [order[:size] for size in sizes], scale, deadline)
     best = _best(trials)
     if best.regression is None:
         reasons = "; ".join(dict.fromkeys(trial.failure for trial in trials))
@@ -144,26 +148,29 @@ def search(task: Task, candidates: Sequence[Candidate], rng: np.random.Generator
     return Found(kernel, metric, scale, best, trials)
 
 
-def sample_sizes(n: int) -> list[int]:
-    """Rows of the stages."""
+def sample_sizes(n: int, seconds: float = math.inf, n_candidates: int = 1) -> list[int]:
+    """Rows of the stages: the first shall take half of the time at most."""
     low, high = _LARGEST_SAMPLE
     largest = min(n, max(low, min(high, n // _PART_OF_ROWS)))
+    if seconds < math.inf:
+        first = rows_of_walk(seconds / 2, n_candidates * _REGRESSIONS)
+        largest = min(largest, int(first * _GROWTH ** (_STAGES - 1)))
     sizes = {max(min(_SMALLEST_SAMPLE, largest), int(largest / _GROWTH**before)) for before in range(_STAGES)}
     return sorted(sizes)
 
 
-def _sample(task: Task, rows: FloatArray, scale: FloatArray, deadline: float) -> Sample:
+def _sample(task: Task, rows: IntArray, scale: FloatArray, deadline: float) -> Sample:
     points = task.X[rows].astype(np.float64)
     centred = points - points.mean(axis=0)
     weights = None if task.weights is None else task.weights[rows]
     return Sample(centred * scale, task.Y[rows], weights, deadline)
 
 
-def _best_scale(task: Task, family: RadialKernel, order: FloatArray) -> FloatArray:
+def _best_scale(task: Task, family: RadialKernel, rows: IntArray) -> FloatArray:
     """That of least leave-one-out error on the smallest sample; the first where none can be fitted."""
     if len(task.scales) == 1:
         return task.scales[0]
-    rows, errors = order[: sample_sizes(len(task.X))[0]], []
+    errors = []
     for scale in task.scales:
         try:
             sample = _sample(task, rows, scale, math.inf)
@@ -174,14 +181,14 @@ def _best_scale(task: Task, family: RadialKernel, order: FloatArray) -> FloatArr
 
 
 def _halving(
-    task: Task, candidates: Sequence[Candidate], order: FloatArray, scale: FloatArray, deadline: float
+    task: Task, candidates: Sequence[Candidate], samples: Sequence[IntArray], scale: FloatArray, deadline: float
 ) -> list[Trial]:
-    sizes, trials = sample_sizes(len(task.X)), list[Trial]()
+    sizes, trials = [len(rows) for rows in samples], list[Trial]()
     going: list[tuple[Candidate, Regression | None]] = [(candidate, None) for candidate in candidates]
     numbers = [len(candidates), *(min(kept, len(candidates)) for kept in _KEPT)]
     advance = advancing(sum(number * size**3 for number, size in zip(numbers, sizes, strict=False)))
-    for stage, size in enumerate(sizes):
-        sample = _sample(task, order[:size], scale, deadline)
+    for stage, (size, rows) in enumerate(zip(sizes, samples, strict=True)):
+        sample = _sample(task, rows, scale, deadline)
         done = list[Trial]()
         for candidate, before in going:
             patient = not done and stage == 0  # something must come of any search
