@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 
 import blockbasis as bb
-from blockbasis.estimators import ridge_cv, search
+from blockbasis.estimators import ridge_search, search
 from blockbasis.progress import reporting
 
 
@@ -80,10 +80,10 @@ def test_few_points_are_regressed_exactly():
 
 
 def test_more_points_are_compressed(monkeypatch):
-    monkeypatch.setattr(ridge_cv, "_EXACT_POINTS", 2000)
+    monkeypatch.setattr(ridge_search, "_EXACT_POINTS", 2000)
     X, y = data(1, n=2500)
     model = bb.KernelRidgeCV(kernel="laplacian", metric="diagonal", random_state=0).fit(X[:2200], y[:2200])
-    assert model.factorization_.n_clusters == ridge_cv.default_number_of_clusters(2200) > 1
+    assert model.factorization_.n_clusters == ridge_search.default_number_of_clusters(2200) > 1
     assert model.score(X[2200:], y[2200:]) > 0.98
 
 
@@ -222,7 +222,7 @@ def test_a_budget_of_time_is_kept():
 @pytest.mark.parametrize(("seconds", "exact"), [(0.0, True), (1e6, False)])
 def test_an_exact_regression_must_fit_into_the_time(regression, monkeypatch, seconds, exact):
     X, y, _ = regression
-    monkeypatch.setattr(ridge_cv, "seconds_of_walk", lambda n, steps: seconds)
+    monkeypatch.setattr(ridge_search, "seconds_of_walk", lambda n, steps: seconds)
     model = bb.KernelRidgeCV(kernel="laplacian", metric=None, time_budget=1e3, random_state=0, n_jobs=1).fit(X, y)
     assert hasattr(model, "factorization_") is not exact
     assert model.score(X, y) > 0.5
