@@ -46,9 +46,10 @@ it).
 OTHERS = """\
 ## Other scripts
 
-They print their own tables and are run by name: `learning.py` and `gaussian_process.py` (estimators beside
-scikit-learn's), `solvers.py` (how exactly systems are solved), `baselines.py` (the methods of `blockbasis.baselines` at
-equal memory, beside figures known for them), `kernels.py` (nanoseconds for a kernel entry)."""
+They print their own tables and are run by name: `learning.py`, `learning_peers.py` and `gaussian_process.py`
+(estimators beside scikit-learn's), `solvers.py` (how exactly systems are solved), `baselines.py` (the methods of
+`blockbasis.baselines` at equal memory, beside figures known for them), `kernels.py` (nanoseconds for a kernel
+entry)."""
 
 
 class MixedCommits(ValueError):

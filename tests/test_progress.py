@@ -84,6 +84,7 @@ def test_bars_appear_and_go(cloud, bar, monkeypatch, capsys):
         monkeypatch.setenv("FORCE_COLOR", "1")  # a terminal, by rich's rules
     else:
         monkeypatch.setitem(sys.modules, "rich.console", None)
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     bb.factorize(cloud, bb.Gaussian(0.5), n_clusters=4, rank=10, rng=0, progress=True)
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -92,6 +93,35 @@ def test_bars_appear_and_go(cloud, bar, monkeypatch, capsys):
     else:
         assert "bases: 4/4, 0 s left" in captured.err
         assert captured.err.endswith("\r")
+
+
+@pytest.mark.parametrize("rich", [True, False])
+def test_a_file_has_a_line_for_each_stage(cloud, rich, monkeypatch, capsys):
+    for variable in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(variable, raising=False)
+    if not rich:
+        monkeypatch.setitem(sys.modules, "rich.console", None)
+    bb.factorize(cloud, bb.Gaussian(0.5), n_clusters=4, rank=10, rng=0, n_jobs=1, progress=True)
+    lines = capsys.readouterr().err.splitlines()
+    stages = [line.split(":")[0] for line in lines]
+    assert stages == list(dict.fromkeys(stages)) and {"bases", "inner matrix"} <= set(stages)
+    assert lines[stages.index("bases")].startswith("bases: 25% done, ")
+
+
+def test_pieces_with_names_share_a_bar(monkeypatch, capsys):
+    pytest.importorskip("rich")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    bars = []
+    with progress.reporting(True):
+        bar = progress._listener.get()
+        advance = progress.advancing(6)
+        for piece, size in (("first", 1), ("second", 2), ("third", 3)):
+            advance(piece, size)
+            bars.append((bar._task, bar._progress.tasks[0].description, bar._progress.tasks[0].completed))
+        progress.counting("other", 2)()
+        bars.append((bar._task, bar._progress.tasks[0].description, bar._progress.tasks[0].completed))
+    assert [bar[1:] for bar in bars] == [("first", 1), ("second", 3), ("third", 6), ("other", 1)]
+    assert len({bar[0] for bar in bars[:3]}) == 1 and bars[3][0] != bars[0][0]
 
 
 def test_a_shorter_line_covers_a_longer_one():

@@ -111,34 +111,59 @@ class _Count:
 # --- bars ------------------------------------------------------------------------------------------------------------
 
 
-def _bar() -> _RichBar | _TextBar:
+def _bar() -> _RichBar | _TextBar | _Lines:
+    """A bar where standard error is a terminal, lines where it is a file."""
     try:
-        return _RichBar()
+        from rich.console import Console
     except ImportError:
-        return _TextBar(sys.stderr)
+        return _TextBar(sys.stderr) if sys.stderr.isatty() else _Lines(sys.stderr)
+    console = Console(stderr=True)
+    return _RichBar(console) if console.is_terminal else _Lines(sys.stderr)
 
 
 class _RichBar:
-    """A bar by rich, on standard error; it disappears when the work ends."""
+    """A bar by rich; it disappears when the work ends."""
 
-    def __init__(self) -> None:
-        from rich.console import Console
+    def __init__(self, console: Any) -> None:
         from rich.progress import Progress
 
-        self._progress = Progress(console=Console(stderr=True), transient=True)
+        self._progress = Progress(console=console, transient=True)
         self._progress.start()
+        self._last: ProgressEvent | None = None
+
+    def __call__(self, event: ProgressEvent) -> None:
+        if self._last is None or not _goes_on(self._last, event):
+            for task in self._progress.task_ids:
+                self._progress.remove_task(task)
+            self._task = self._progress.add_task(event.stage, total=event.total)
+        self._progress.update(self._task, description=event.stage, completed=event.done, total=event.total)
+        self._last = event
+
+    def close(self) -> None:
+        self._progress.stop()
+
+
+def _goes_on(last: ProgressEvent, event: ProgressEvent) -> bool:
+    """Whether an event is of the same work as the last, whose pieces may have names of their own."""
+    return event.stage == last.stage or (event.total == last.total and event.done > last.done)
+
+
+class _Lines:
+    """A line for each stage when it begins: for files, in which nothing can be written over."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
         self._stage: str | None = None
 
     def __call__(self, event: ProgressEvent) -> None:
         if event.stage != self._stage:
-            for task in self._progress.task_ids:
-                self._progress.remove_task(task)
-            self._task = self._progress.add_task(event.stage, total=event.total)
+            share = event.done / event.total
+            self._stream.write(f"{event.stage}: {share:.0%} done, {event.remaining:.0f} s left\n")
+            self._stream.flush()
             self._stage = event.stage
-        self._progress.update(self._task, completed=event.done, total=event.total)
 
     def close(self) -> None:
-        self._progress.stop()
+        pass
 
 
 class _TextBar:

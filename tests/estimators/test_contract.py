@@ -8,6 +8,7 @@ from sklearn.utils.estimator_checks import check_estimators_overwrite_params, pa
 import blockbasis as bb
 
 COMPRESSED = bb.KernelRidge(n_clusters=3, rank=10, keep_points=False)
+CLASSES = bb.KernelRidgeClassifier()
 CHOOSING = bb.KernelRidgeClassifier(alpha=[0.1, 1.0], bandwidth="per-class", n_jobs=1)
 LEARNING = bb.KernelRidge(metric="auto", fit_intercept=True, n_jobs=1)
 SEARCHING = bb.KernelRidgeCV(n_jobs=1)
@@ -17,7 +18,7 @@ RIDGES = [
     COMPRESSED,
     LEARNING,
     SEARCHING,
-    bb.KernelRidgeClassifier(),
+    CLASSES,
     CHOOSING,
     SEARCHING_CLASSES,
 ]
@@ -38,7 +39,10 @@ EXPECTED = {
         each: {"check_sample_weight_equivalence_on_dense_data": "samples of repeated points are others"}
         for each in (LEARNING, SEARCHING, SEARCHING_CLASSES)
     },
-    CHOOSING: {"check_sample_weight_equivalence_on_dense_data": "a repeated point is not left out by leaving out one"},
+    **{
+        each: {"check_sample_weight_equivalence_on_dense_data": "a repeated point is not left out by leaving out one"}
+        for each in (CLASSES, CHOOSING)
+    },
 }
 
 

@@ -7,11 +7,11 @@ import pytest
 from scipy import linalg
 
 import blockbasis as bb
+from blockbasis.estimators.exact_ridge import leave_one_out
 from blockbasis.estimators.metric_learning import (
     Grid,
     OutOfTime,
     Sample,
-    leave_one_out,
     rounds,
     tuned,
     updated_metric,

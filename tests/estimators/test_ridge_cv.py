@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 
 import blockbasis as bb
-from blockbasis.estimators import ridge_cv, search
+from blockbasis.estimators import ridge_search, search
 from blockbasis.progress import reporting
 
 
@@ -69,10 +69,21 @@ def test_saved_and_loaded(fitted, tmp_path):
     assert loaded.best_params_ == model.best_params_
 
 
-def test_more_points_are_compressed():
+def test_few_points_are_regressed_exactly():
+    X, y = data(1, n=1700)
+    model = bb.KernelRidgeCV(kernel="matern", metric="diagonal", random_state=0, n_jobs=1).fit(X[:1500], y[:1500])
+    assert not hasattr(model, "factorization_")
+    kernel, mean = model.expansion_.kernel, y[:1500].mean()
+    exact = np.linalg.solve(kernel(X[:1500]) + model.alpha_ * np.eye(1500), y[:1500] - mean)
+    np.testing.assert_allclose(model.dual_coef_, exact, atol=1e-6 * np.abs(exact).max())
+    np.testing.assert_allclose(model.predict(X[1500:]), kernel(X[1500:], X[:1500]) @ exact + mean, atol=1e-6)
+
+
+def test_more_points_are_compressed(monkeypatch):
+    monkeypatch.setattr(ridge_search, "_EXACT_POINTS", 2000)
     X, y = data(1, n=2500)
     model = bb.KernelRidgeCV(kernel="laplacian", metric="diagonal", random_state=0).fit(X[:2200], y[:2200])
-    assert model.factorization_.n_clusters == ridge_cv.default_number_of_clusters(2200) > 1
+    assert model.factorization_.n_clusters == ridge_search.default_number_of_clusters(2200) > 1
     assert model.score(X[2200:], y[2200:]) > 0.98
 
 
@@ -95,7 +106,7 @@ def test_columns_may_stay_as_they_are(regression):
     X, y, _ = regression
     raw = bb.KernelRidgeCV(standardize=False, kernel="gaussian", metric=None).fit(X * [1, 1, 100], y)
     np.testing.assert_array_equal(raw.scale_, 1)
-    assert isinstance(raw.factorization_.kernel, bb.Gaussian)
+    assert isinstance(raw.expansion_.kernel, bb.Gaussian)
 
 
 def test_targets_count_alike(regression):
@@ -208,6 +219,15 @@ def test_a_budget_of_time_is_kept():
     assert 0 < np.count_nonzero(model.dual_coef_) < 30_000
 
 
+@pytest.mark.parametrize(("seconds", "exact"), [(0.0, True), (1e6, False)])
+def test_an_exact_regression_must_fit_into_the_time(regression, monkeypatch, seconds, exact):
+    X, y, _ = regression
+    monkeypatch.setattr(ridge_search, "seconds_of_walk", lambda n, steps: seconds)
+    model = bb.KernelRidgeCV(kernel="laplacian", metric=None, time_budget=1e3, random_state=0, n_jobs=1).fit(X, y)
+    assert hasattr(model, "factorization_") is not exact
+    assert model.score(X, y) > 0.5
+
+
 def test_one_listener_hears_all(regression):
     X, y, _ = regression
     events = []
@@ -216,4 +236,15 @@ def test_one_listener_hears_all(regression):
     assert events[0].stage == "search: laplacian, metric none, 200 rows"
     searching = [event for event in events if event.stage.startswith("search")]
     assert searching[-1].done <= searching[-1].total and searching[0].remaining > 0
-    assert any(event.stage == "bases" for event in events)
+    assert any(event.stage == "regression of all points" for event in events)
+
+
+def test_a_search_in_a_file_is_a_line_for_each_candidate(regression, monkeypatch, capsys):
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    X, y, _ = regression
+    model = bb.KernelRidgeCV(kernel="laplacian", verbose=1, random_state=0, n_jobs=1).fit(X, y)
+    captured = capsys.readouterr()
+    lines = captured.err.splitlines()
+    assert captured.out == "" and len(set(lines)) == len(lines)
+    searched = [line for line in lines if line.startswith("search: laplacian, metric ")]
+    assert len(searched) == len(model.cv_results_["iter"]) and all(line.endswith(" s left") for line in searched)

@@ -16,7 +16,9 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis._validation import check_flag
 from blockbasis.estimators.base import bandwidth_of
-from blockbasis.estimators.ridge import Choices, Fit, KernelRidgeEstimator, Record, cv_results
+from blockbasis.estimators.calibration import Calibration, calibrated
+from blockbasis.estimators.ridge_base import KernelRidgeEstimator
+from blockbasis.estimators.ridge_path import Choices, Fit, Record, cv_results
 from blockbasis.operators.storage import storable
 
 
@@ -24,6 +26,7 @@ class RidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
     """What `KernelRidgeClassifier` and its search share: fit and decisions, once there is something to choose among."""
 
     class_weight: Any
+    calibration_: Calibration
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Learn from points and their classes.
@@ -84,6 +87,8 @@ class RidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
         choose = self._for_each_class if self._per_class else self._for_all
         best, results = choose(fits, labels, Y, weights)
         self._take(best, X, self._per_class)
+        left_out = np.stack([fit.left_out[:, c] for c, fit in enumerate(best)], axis=1)
+        self.calibration_ = calibrated(Y - left_out, labels, weights)
         self._keep_metric(choices.found, X)
         self._keep_results(choices, results)
         return rows, np.stack([fit.coefficients[:, c] for c, fit in enumerate(best)], axis=1)
@@ -118,7 +123,7 @@ class RidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
         if len(every) == 1:
             return [every[0] for _ in range(Y.shape[1])], None
         keys = [_accuracy(fit, labels, Y, weights) for fit in every]
-        values = [Y - fit.left_out for fit in every if fit.left_out is not None]
+        values = [Y - fit.left_out for fit in every]
         judge = Judge(labels, np.ones(len(labels)) if weights is None else weights)
         chosen = each_by_f1(values, judge, start=max(range(len(every)), key=keys.__getitem__))
         of_classes = np.array([judge.f1(winners(each)) for each in values])
@@ -131,7 +136,7 @@ class RidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
         self.groups_ = [np.flatnonzero([id(fit.A) == key for fit in best]) for key in matrices]
         self.expansions_ = [self._learnt([(best[c], c) for c in group.tolist()], X) for group in self.groups_]
         self.local_share_ = np.array([fit.shares[c] for c, fit in enumerate(best)])
-        self.bandwidth_: Any = bandwidth_of(best[0].A.kernel)
+        self.bandwidth_: Any = bandwidth_of(best[0].kernel)
         self.alpha_: Any = float(best[0].alpha[0])
         if per_class:
             each = best * len(self.classes_) if len(best) == 1 else best
@@ -169,6 +174,48 @@ class RidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
         """
         values = self.decision_function(X)
         return self.classes_[winners(values.reshape(len(values), -1))]
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Probabilities of the classes of new points, calibrated on leave-one-out decision values.
+
+        The class that `predict` names has the largest one. With weights of points or classes they are those of the
+        weighted data.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            With sums of 1.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import blockbasis as bb
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(size=(1000, 1))
+        >>> y = rng.uniform(size=1000) < X[:, 0]
+        >>> model = bb.KernelRidgeClassifier(1.0, bandwidth=1.0).fit(X, y)
+        >>> model.predict_proba([[0.2], [0.5], [0.8]])[:, 1].round(1)
+        array([0.2, 0.5, 0.8])
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Logarithms of `predict_proba`, finite where that is zero to rounding.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        values = self.decision_function(X)
+        return self.calibration_.log_probabilities(values.reshape(len(values), -1))
 
     def gradient(self, X: Any) -> FloatArray:
         """Gradients of the decision function at new points, in the units of the columns.
@@ -237,6 +284,8 @@ class KernelRidgeClassifier(RidgeClassifier):
         The functions learnt, one group of classes after the other: those of ``groups_``.
     local_share_ : ndarray of shape (1,) or (n_classes,)
         Share of the local regressions, as in `KernelRidge`.
+    calibration_ : Calibration
+        From decision values to probabilities.
     cv_results_ : dict
         As in `KernelRidge`, with the leave-one-out accuracy; with ``bandwidth="per-class"`` the mean leave-one-out F1
         when all classes have the same candidate, and ``class_scores`` of shape (n_candidates, n_classes) with each.
@@ -322,8 +371,6 @@ def winners(values: FloatArray) -> IntArray:
 
 def _accuracy(fit: Fit, labels: IntArray, Y: FloatArray, weights: FloatArray | None) -> tuple[float, float]:
     """Leave-one-out accuracy, and the negative squared error."""
-    if fit.left_out is None:
-        return 0.0, 0.0
     accuracy = np.average(winners(Y - fit.left_out) == labels, weights=weights)
     return float(accuracy), -float(np.average((fit.left_out**2).mean(axis=1), weights=weights))
 

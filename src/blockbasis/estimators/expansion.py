@@ -75,6 +75,12 @@ class Expansion:
         return values
 
 
+def whole_expansion(kernel: Kernel, X: FloatArray, coefficients: FloatArray) -> Expansion:
+    """The function K(x, X) coefficients, of all points in one cluster."""
+    points = kernel.coordinates(X)
+    return Expansion(kernel, points.mean(axis=0, keepdims=True), (points,), (coefficients,))
+
+
 def kernel_rows(kernel: Kernel, X: FloatArray, points: FloatArray) -> FloatArray:
     """K(X, points), in the finer precision of both.
 

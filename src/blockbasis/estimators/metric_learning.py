@@ -22,10 +22,10 @@ from typing import TypeAlias
 
 import numpy as np
 from scipy import linalg
-from scipy.linalg import lapack
 
 from blockbasis._linalg import eigenpairs
 from blockbasis._typing import FloatArray
+from blockbasis.estimators.exact_ridge import leave_one_out
 from blockbasis.kernels import Kernel, RadialKernel, WithMetric, squared_distances
 from blockbasis.kernels.linear_map import LinearMap
 
@@ -145,30 +145,6 @@ class Regression:
         return WithMetric(self.kernel, LinearMap(self.metric.copy()))
 
 
-def leave_one_out(
-    K: FloatArray, Y: FloatArray, weights: FloatArray | None, alpha: float
-) -> tuple[FloatArray, FloatArray]:
-    """Coefficients of a ridge regression, and the residual of each point predicted from all the others.
-
-    With a = (K + alpha / weights)^-1 y the residual of point i is a_i over the i-th diagonal entry of the inverse.
-
-    Raises
-    ------
-    LinAlgError
-        Where the matrix is not definite to rounding.
-    """
-    shifted = K.copy(order="F")
-    shifted[np.diag_indices_from(shifted)] += alpha if weights is None else alpha / weights
-    factor, failed = lapack.dpotrf(shifted, lower=True, clean=False, overwrite_a=True)
-    if failed:
-        raise linalg.LinAlgError(f"the kernel matrix is not definite with a ridge of {alpha:.3g}")
-    coefficients = np.asarray(linalg.cho_solve((factor, True), Y, check_finite=False))
-    inverse, failed = lapack.dpotri(factor, lower=True, overwrite_c=True)
-    if failed:
-        raise linalg.LinAlgError(f"the kernel matrix is singular with a ridge of {alpha:.3g}")
-    return coefficients, coefficients / np.diagonal(inverse)[:, np.newaxis]
-
-
 # --- bandwidth and ridge ---------------------------------------------------------------------------------------------
 
 
@@ -218,6 +194,11 @@ def tuned(
     return best
 
 
+def regression(sample: Sample, family: RadialKernel, metric: FloatArray, place: Place, grid: Grid = FREE) -> Regression:
+    """The regression of one bandwidth and ridge; its error is infinite where it cannot be solved."""
+    return _regressions(sample, family, metric, grid)(place)
+
+
 def _regressions(sample: Sample, family: RadialKernel, metric: FloatArray, grid: Grid) -> Callable[[Place], Regression]:
     """A function that makes the regression of a place; distances are computed once."""
     Z = LinearMap(metric.copy())(sample.X)
@@ -234,7 +215,7 @@ def _regressions(sample: Sample, family: RadialKernel, metric: FloatArray, grid:
         if last is None or last[0] != place[0]:
             last = place[0], kernel.profile(squared.copy())
         try:
-            coefficients, left_out = leave_one_out(last[1], sample.Y, sample.weights, alpha)
+            coefficients, left_out = leave_one_out(last[1].copy(order="F"), sample.Y, sample.weights, alpha)
             error = sample.error(left_out)
         except linalg.LinAlgError:
             coefficients, error = np.zeros_like(sample.Y), math.inf
@@ -254,7 +235,9 @@ def _median_distance(squared: FloatArray) -> float:
 # --- rounds ----------------------------------------------------------------------------------------------------------
 
 
-def rounds(sample: Sample, first: Regression, kind: str, limit: int, grid: Grid = FREE) -> Iterator[Regression]:
+def rounds(
+    sample: Sample, first: Regression, kind: str, limit: int, grid: Grid = FREE, *, moving: bool = True
+) -> Iterator[Regression]:
     """Regressions by better and better metrics, as long as leave-one-out says so.
 
     Parameters
@@ -266,6 +249,8 @@ def rounds(sample: Sample, first: Regression, kind: str, limit: int, grid: Grid 
     limit : int
         Rounds, at most.
     grid : Grid
+    moving : bool
+        Whether each round looks for its own bandwidth and ridge, or all take those of the first.
 
     Yields
     ------
@@ -277,7 +262,8 @@ def rounds(sample: Sample, first: Regression, kind: str, limit: int, grid: Grid 
         metric = updated_metric(sample, current, kind)
         if metric is None:
             return
-        current = tuned(sample, current.kernel, metric, current.place, grid)
+        fit = tuned if moving else regression
+        current = fit(sample, current.kernel, metric, current.place, grid)
         gained = current.error < (1 - _GAIN) * best.error
         best = current if current.error < best.error else best
         yield best
@@ -285,13 +271,13 @@ def rounds(sample: Sample, first: Regression, kind: str, limit: int, grid: Grid 
             return
 
 
-def updated_metric(sample: Sample, regression: Regression, kind: str) -> FloatArray | None:
+def updated_metric(sample: Sample, fitted: Regression, kind: str) -> FloatArray | None:
     """The metric that the gradients of a regression ask for; None where they all vanish.
 
     Parameters
     ----------
     sample : Sample
-    regression : Regression
+    fitted : Regression
     kind : {"diagonal", "full"}
 
     Returns
@@ -302,7 +288,7 @@ def updated_metric(sample: Sample, regression: Regression, kind: str) -> FloatAr
     n, d = sample.X.shape
     count = max(_FEWEST_GRADIENTS, _GRADIENT_NUMBERS // (d * sample.Y.shape[1]))
     rows = slice(None, min(n, count))
-    slopes = regression.whole_kernel().gradient(sample.X[rows], sample.X, regression.coefficients)
+    slopes = fitted.whole_kernel().gradient(sample.X[rows], sample.X, fitted.coefficients)
     if sample.weights is not None:
         slopes *= np.sqrt(sample.weights[rows] / sample.weights[rows].mean())[:, np.newaxis, np.newaxis]
     largest = float(np.abs(slopes).max(initial=0.0))

@@ -2,186 +2,14 @@
 
 from __future__ import annotations
 
-import math
-import time
-import warnings
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from blockbasis._typing import FloatArray, IntArray
-from blockbasis._validation import check_choice, check_flag, check_positive
-from blockbasis.estimators.base import EXACT_POINTS, bandwidth_of, has_bandwidth, make_kernel
 from blockbasis.estimators.classifier import RidgeClassifier
-from blockbasis.estimators.metric_learning import Grid
-from blockbasis.estimators.ridge import Choices, KernelRidge, KernelRidgeEstimator, Record, RidgeRegressor, in_units
-from blockbasis.estimators.search import (
-    METRICS,
-    Candidate,
-    Found,
-    Task,
-    column_scale,
-    name_of,
-    search,
-    search_results,
-)
-from blockbasis.exceptions import PerformanceWarning
-from blockbasis.kernels import Gaussian, Laplacian, Matern, RadialKernel
+from blockbasis.estimators.ridge import RidgeRegressor
+from blockbasis.estimators.ridge_path import Choices, Record
+from blockbasis.estimators.ridge_search import RidgeSearch
 from blockbasis.operators.storage import storable
 from blockbasis.progress import reporting
-
-_FAMILIES: tuple[RadialKernel, ...] = (Laplacian(1.0), Gaussian(1.0), Matern(1.0, nu=1.5))
-#: Points of a cluster, and its rank, in the regression of all points, where nothing else is asked for.
-_POINTS_PER_CLUSTER = 600
-_RANK, _LEAST_RANK = 80, 16
-_MOST_AT_FULL_RANK = 30_000
-#: Ridges that the regression of all points chooses among, as multiples of the one of the search.
-_RIDGES = (0.25, 1.0, 4.0)
-#: Above this total rank one ridge is enough: the next would want an eigendecomposition.
-_CHOOSING = 3_000
-#: Standard deviations of columns within this factor of each other may be left as they are.
-_COMPARABLE = 10
-#: Part of a budget of time that the search may take, and rows on which the pace of the last fit is measured.
-_SEARCH_PART = 0.35
-_PILOT_ROWS = 2_000
-#: The last fit may take so much longer than the pace of the pilot says.
-_RESERVE = 1.4
-
-
-class RidgeSearch(KernelRidgeEstimator):
-    """What both searches share. A class that inherits from this lists the parameters in its own ``__init__``."""
-
-    alphas: Any
-    standardize: Any
-    time_budget: float | None
-
-    #: Searched for, never given.
-    bandwidth = None
-
-    def _choices(self, X: FloatArray, Y: FloatArray, weights: FloatArray | None, rng: np.random.Generator) -> Choices:
-        """The kernel that a search finds, and ridges around the best one."""
-        begun, budget = time.perf_counter(), self._budget()
-        candidates, grid, scales = self._search_candidates(), self._grid(), self._scales(X, weights)
-        task = Task(X, in_units(Y, weights), weights, scales, grid, _SEARCH_PART * budget)
-        found = search(task, candidates, rng)
-        ridges = grid.alphas or tuple(factor * found.alpha for factor in _RIDGES)
-        if self._total_rank(len(X)) > _CHOOSING:
-            ridges = (found.alpha,)
-        choices = Choices(found.kernel, [None], [np.full(Y.shape[1], ridge) for ridge in ridges], found)
-        if budget == math.inf:
-            return choices
-        left = budget - (time.perf_counter() - begun)
-        return replace(choices, rows=self._rows_in_time(choices, X, Y, left, rng))
-
-    def _search_candidates(self) -> list[Candidate]:
-        kinds: tuple[str, ...] = METRICS
-        if self.metric != "auto" or self.gamma is not None:
-            name = "none" if self.metric in (None, "auto") else self.metric
-            kinds = (check_choice(name, METRICS, name="metric", caller=self._caller),)
-        if isinstance(self.kernel, str) and self.kernel == "auto":
-            families = _FAMILIES if self.gamma is None else (Gaussian(1.0),)
-            return [Candidate(family, kind) for family in families for kind in kinds]
-        family = make_kernel(self.kernel, None, caller=self._caller)
-        if not (isinstance(family, RadialKernel) and has_bandwidth(family)):
-            raise ValueError(
-                f"The 'kernel' parameter of {self._caller} must be a radial kernel of one bandwidth, whose place the "
-                f"search takes. Got {family!r} instead."
-            )
-        return [Candidate(family, kind) for kind in kinds]
-
-    def _scales(self, X: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, ...]:
-        """What the columns may be multiplied by; with a ``gamma`` they are as they are."""
-        standard = column_scale(X, weights)
-        raw = (standard > 0).astype(np.float64)  # a column that never varies tells nothing
-        if isinstance(self.standardize, str):
-            check_choice(self.standardize, ("auto",), name="standardize", caller=self._caller)
-            if self.gamma is not None:
-                return (raw,)
-            varying = standard[standard > 0]
-            # Samples are too small to tell scales apart that differ wildly: a unit of measure means nothing there.
-            return (standard, raw) if varying.max() <= _COMPARABLE * varying.min() else (standard,)
-        return (standard,) if check_flag(self.standardize, name="standardize", caller=self._caller) else (raw,)
-
-    def _grid(self) -> Grid:
-        """Ridges, ascending, and the bandwidth of a ``gamma``; nothing where the search is free."""
-        bandwidth = None
-        if self.gamma is not None:
-            if self.kernel not in ("auto", "rbf", "gaussian"):
-                raise ValueError(
-                    f"The 'gamma' parameter of {self._caller} goes with kernel='rbf'. Got it with {self.kernel!r}."
-                )
-            bandwidth = Gaussian.from_gamma(check_positive(self.gamma, name="gamma", caller=self._caller)).bandwidth
-        if self.alphas is None:
-            return Grid((), bandwidth)
-        given = np.atleast_1d(np.asarray(self.alphas, dtype=object)).tolist()
-        if not given:
-            raise ValueError(f"The 'alphas' parameter of {self._caller} must have at least one ridge. Got none.")
-        return Grid(
-            tuple(sorted(check_positive(each, name="alphas", caller=self._caller) for each in given)), bandwidth
-        )
-
-    def _budget(self) -> float:
-        if self.time_budget is None:
-            return math.inf
-        return check_positive(self.time_budget, name="time_budget", caller=self._caller)
-
-    def _default_goal(self, n: int) -> dict[str, Any]:
-        """Compression that loses less than the data leave open, in a time that people wait for."""
-        return super()._default_goal(n) if n <= EXACT_POINTS else {"rank": default_rank(n)}
-
-    def _default_clusters(self, n: int) -> int:
-        return default_number_of_clusters(n)
-
-    def _total_rank(self, n: int) -> int:
-        return self._default_clusters(n) * default_rank(n)
-
-    def _rows_in_time(
-        self, choices: Choices, X: FloatArray, Y: FloatArray, left: float, rng: np.random.Generator
-    ) -> IntArray | None:
-        """Rows that the last fit has time for, by the pace of a fit of a few; None is all."""
-        n, few = len(X), _PILOT_ROWS
-        if n <= 2 * few:
-            return None
-        order, begun = rng.permutation(n), time.perf_counter()
-        settings = {"n_clusters": self._default_clusters(few), "rank": default_rank(few), "keep_points": False}
-        pilot = KernelRidge([float(alpha[0]) for alpha in choices.alphas], kernel=choices.kernel, n_jobs=self.n_jobs)
-        pilot.set_params(**settings).fit(X[order[:few]], Y[order[:few]])
-        seconds = time.perf_counter() - begun
-        fitting = int(few * (left - seconds) / (_RESERVE * seconds))
-        if fitting >= n:
-            return None
-        fitting = max(fitting, EXACT_POINTS)
-        warnings.warn(
-            f"time_budget={self.time_budget:g} is too short for all {n} points: the model was fitted to {fitting} of "
-            "them, drawn at random.",
-            PerformanceWarning,
-            stacklevel=4,
-        )
-        return np.sort(order[:fitting])
-
-    def _keep_search(self, found: Found | None) -> None:
-        """Attributes of the search."""
-        assert found is not None and found.trial.regression is not None
-        self.cv_results_ = search_results(found)
-        self.scale_ = np.divide(1, found.scale, out=np.ones_like(found.scale), where=found.scale > 0)
-        self.best_score_ = 1 - found.trial.error
-        self.best_params_ = {
-            "kernel": name_of(found.trial.candidate.family),
-            "metric": found.trial.candidate.metric,
-            "bandwidth": bandwidth_of(found.kernel),
-            "alpha": float(np.ravel(self.alpha_)[0]),
-        }
-
-
-def default_rank(n: int) -> int:
-    """Rank of a cluster in the regression of all points: the total rank, whose system is solved, is bounded."""
-    return max(_LEAST_RANK, min(_RANK, _RANK * _MOST_AT_FULL_RANK // n))
-
-
-def default_number_of_clusters(n: int) -> int:
-    """Clusters of the regression of all points."""
-    return max(1, round(n / _POINTS_PER_CLUSTER))
 
 
 @storable
@@ -212,8 +40,8 @@ class KernelRidgeCV(RidgeSearch, RidgeRegressor):
         Seconds. A search that has used a third of them stops with the best found so far; where the rest is too short
         to learn from all points, some are drawn at random, with a `PerformanceWarning`.
     tol, memory, n_clusters, rank, keep_points, random_state, n_jobs
-        As in `KernelRidge`, for the last fit. With none of ``tol``, ``memory`` and ``rank``: clusters of about 600
-        points, of rank 80 up to 30,000 points and less beyond.
+        As in `KernelRidge`, for the last fit. With none of the first four: up to 10,000 points exactly, more in
+        clusters of about 600 points, of rank 80 up to 30,000 points and less beyond.
     verbose : int, default=0
         Above 0 shows progress and the time left, in one bar.
 
@@ -229,9 +57,11 @@ class KernelRidgeCV(RidgeSearch, RidgeRegressor):
         ``rank_test_score``, ``fit_time``.
     scale_ : ndarray of shape (n_features,)
         What the columns were divided by before the search; gradients are in the units of the columns all the same.
-    metric_, feature_importances_, intercept_, alpha_, bandwidth_, expansion_, local_share_, dual_coef_, X_fit_
+    metric_, feature_importances_, intercept_, alpha_, bandwidth_, expansion_, local_share_, residuals_, dual_coef_, \
+X_fit_
         As in `KernelRidge`.
     factorization_ : BlockBasis
+        Where the last fit is compressed.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
@@ -342,7 +172,7 @@ class KernelRidgeClassifierCV(RidgeSearch, RidgeClassifier):
         As in `KernelRidgeCV`.
     best_score_ : float
         Leave-one-out R^2 of the targets 1 and -1 of the classes, for the winner on the largest sample.
-    intercept_, alpha_, bandwidth_, expansions_, groups_, local_share_, dual_coef_, X_fit_
+    intercept_, alpha_, bandwidth_, expansions_, groups_, local_share_, calibration_, dual_coef_, X_fit_
         As in `KernelRidgeClassifier`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)

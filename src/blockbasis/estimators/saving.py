@@ -1,7 +1,7 @@
 """A fitted estimator as JSON and arrays, and back: parameters and fitted attributes, by what they are.
 
 Whatever an estimator sets in ``fit`` is saved, as long as it is made of numbers, strings, arrays, lists, dictionaries,
-kernels, `Blend`, `Expansion`, `FeatureMap`, `Posterior` and `BlockBasis`. Anything else is refused by name.
+kernels, `BlockBasis` and the dataclasses of the estimators. Anything else is refused by name.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ import numpy as np
 
 from blockbasis._typing import FloatArray
 from blockbasis.estimators.blending import Blend
+from blockbasis.estimators.calibration import Calibration
 from blockbasis.estimators.expansion import Expansion
 from blockbasis.estimators.feature_map import FeatureMap
+from blockbasis.estimators.intervals import Residuals
 from blockbasis.estimators.posterior import Posterior
 from blockbasis.estimators.structure import check_structure
 from blockbasis.kernels import CallableKernel, Kernel, as_kernel
@@ -37,7 +39,9 @@ _DTYPES = {np.dtype(kind) for kind in (np.float64, np.float32, np.int64, np.int3
 #: Bytes that strings of one array may take.
 _LARGEST_LABELS = 2**26
 #: Dataclasses that are saved field by field.
-_STRUCTURES: dict[str, type[Any]] = {cls.__name__: cls for cls in (Blend, Expansion, FeatureMap, Posterior)}
+_STRUCTURES: dict[str, type[Any]] = {
+    cls.__name__: cls for cls in (Blend, Calibration, Expansion, FeatureMap, Posterior, Residuals)
+}
 
 
 def described(parameters: dict[str, Any], fitted: dict[str, Any]) -> tuple[dict[str, Any], dict[str, FloatArray]]:

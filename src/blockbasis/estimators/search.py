@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,22 +12,37 @@ import numpy as np
 from scipy import linalg
 
 from blockbasis._parallel import single_threaded
-from blockbasis._typing import FloatArray
-from blockbasis.estimators.metric_learning import FREE, START, Grid, OutOfTime, Regression, Sample, rounds, tuned
+from blockbasis._typing import FloatArray, IntArray
+from blockbasis.estimators.exact_ridge import rows_of_walk
+from blockbasis.estimators.metric_learning import (
+    FREE,
+    START,
+    Grid,
+    OutOfTime,
+    Regression,
+    Sample,
+    regression,
+    rounds,
+    tuned,
+)
 from blockbasis.kernels import Kernel, RadialKernel, WithMetric
 from blockbasis.kernels.linear_map import LinearMap
 from blockbasis.progress import advancing
 
 METRICS = ("none", "diagonal", "full")
-#: Rows of the largest sample, as a part of all, and between these; each stage has half of the rows of the next.
-_PART_OF_ROWS = 3
-_LARGEST_SAMPLE = (800, 2000)
-_STAGES = 3
+#: Rows of the largest sample, as a part of all, and between these.
+_PART_OF_ROWS = 2
+_LARGEST_SAMPLE = (800, 4000)
+#: Stages, each with so many times the rows of the one before. The first is not to be small: where few of many columns
+#: matter, metrics of a few hundred rows tell nothing, and the best candidate would be lost.
+_STAGES, _GROWTH = 3, 1.6
 _SMALLEST_SAMPLE = 200
 #: Candidates that go on to the second stage and to the third.
-_KEPT = (4, 2)
+_KEPT = (3, 1)
 #: Rounds of a metric in a stage, at most.
-_ROUNDS = 4
+_ROUNDS = 6
+#: Regressions of a candidate in the first stage, about.
+_REGRESSIONS = 40
 
 
 @dataclass(frozen=True)
@@ -112,7 +127,7 @@ class Found:
 def search(task: Task, candidates: Sequence[Candidate], rng: np.random.Generator) -> Found:
     """The candidate of least leave-one-out error.
 
-    All candidates begin on a small sample; the better half goes on to one of twice the rows, with what it has learnt.
+    All candidates begin on a small sample; the best go on to larger ones, with the bandwidth and the ridge found.
 
     Raises
     ------
@@ -120,10 +135,11 @@ def search(task: Task, candidates: Sequence[Candidate], rng: np.random.Generator
         Where every candidate fails.
     """
     deadline = time.perf_counter() + task.seconds
-    order = rng.permutation(len(task.X))[: sample_sizes(len(task.X))[-1]]
+    sizes = sample_sizes(len(task.X), task.seconds, len(candidates))
+    order = rng.permutation(len(task.X))[: sizes[-1]]
     with single_threaded():
-        scale = _best_scale(task, candidates[0].family, order)
-        trials = _halving(task, candidates, order, scale, deadline)
+        scale = _best_scale(task, candidates[0].family, order[: sizes[0]])
+        trials = _halving(task, candidates, [order[:size] for size in sizes], scale, deadline)
     best = _best(trials)
     if best.regression is None:
         reasons = "; ".join(dict.fromkeys(trial.failure for trial in trials))
@@ -132,26 +148,29 @@ def search(task: Task, candidates: Sequence[Candidate], rng: np.random.Generator
     return Found(kernel, metric, scale, best, trials)
 
 
-def sample_sizes(n: int) -> list[int]:
-    """Rows of the stages."""
+def sample_sizes(n: int, seconds: float = math.inf, n_candidates: int = 1) -> list[int]:
+    """Rows of the stages: the first shall take half of the time at most."""
     low, high = _LARGEST_SAMPLE
     largest = min(n, max(low, min(high, n // _PART_OF_ROWS)))
-    sizes = {max(min(_SMALLEST_SAMPLE, largest), largest // 2**halvings) for halvings in range(_STAGES)}
+    if seconds < math.inf:
+        first = rows_of_walk(seconds / 2, n_candidates * _REGRESSIONS)
+        largest = min(largest, int(first * _GROWTH ** (_STAGES - 1)))
+    sizes = {max(min(_SMALLEST_SAMPLE, largest), int(largest / _GROWTH**before)) for before in range(_STAGES)}
     return sorted(sizes)
 
 
-def _sample(task: Task, rows: FloatArray, scale: FloatArray, deadline: float) -> Sample:
+def _sample(task: Task, rows: IntArray, scale: FloatArray, deadline: float) -> Sample:
     points = task.X[rows].astype(np.float64)
     centred = points - points.mean(axis=0)
     weights = None if task.weights is None else task.weights[rows]
     return Sample(centred * scale, task.Y[rows], weights, deadline)
 
 
-def _best_scale(task: Task, family: RadialKernel, order: FloatArray) -> FloatArray:
+def _best_scale(task: Task, family: RadialKernel, rows: IntArray) -> FloatArray:
     """That of least leave-one-out error on the smallest sample; the first where none can be fitted."""
     if len(task.scales) == 1:
         return task.scales[0]
-    rows, errors = order[: sample_sizes(len(task.X))[0]], []
+    errors = []
     for scale in task.scales:
         try:
             sample = _sample(task, rows, scale, math.inf)
@@ -162,14 +181,14 @@ def _best_scale(task: Task, family: RadialKernel, order: FloatArray) -> FloatArr
 
 
 def _halving(
-    task: Task, candidates: Sequence[Candidate], order: FloatArray, scale: FloatArray, deadline: float
+    task: Task, candidates: Sequence[Candidate], samples: Sequence[IntArray], scale: FloatArray, deadline: float
 ) -> list[Trial]:
-    sizes, trials = sample_sizes(len(task.X)), list[Trial]()
+    sizes, trials = [len(rows) for rows in samples], list[Trial]()
     going: list[tuple[Candidate, Regression | None]] = [(candidate, None) for candidate in candidates]
     numbers = [len(candidates), *(min(kept, len(candidates)) for kept in _KEPT)]
     advance = advancing(sum(number * size**3 for number, size in zip(numbers, sizes, strict=False)))
-    for stage, size in enumerate(sizes):
-        sample = _sample(task, order[:size], scale, deadline)
+    for stage, (size, rows) in enumerate(zip(sizes, samples, strict=True)):
+        sample = _sample(task, rows, scale, deadline)
         done = list[Trial]()
         for candidate, before in going:
             patient = not done and stage == 0  # something must come of any search
@@ -186,19 +205,37 @@ def _halving(
 
 def _trial(task: Task, sample: Sample, candidate: Candidate, before: Regression | None, stage: int) -> Trial:
     """The regression of one candidate, from the place of the stage ``before``; what it has when time runs out."""
-    begun, best, failure = time.perf_counter(), None, ""
+    begun, failure = time.perf_counter(), ""
+    best: Regression | None = None
     try:
-        # A metric of few rows is noisy, and rounds do not forget it: every stage begins without one.
-        start = START if before is None else before.place
-        best = tuned(sample, candidate.family, np.ones(sample.X.shape[1]), start, task.grid)
-        if candidate.metric != "none":
-            for after in rounds(sample, best, candidate.metric, _ROUNDS, task.grid):
-                best = after
+        for better in _regressed(task, sample, candidate, before):
+            best = better if math.isfinite(better.error) else best
     except OutOfTime:
         failure = "there was no time for it"
     except (linalg.LinAlgError, ValueError) as error:
         failure = str(error)
     return Trial(candidate, stage, len(sample.X), time.perf_counter() - begun, best, failure)
+
+
+def _regressed(task: Task, sample: Sample, candidate: Candidate, before: Regression | None) -> Iterator[Regression]:
+    """Better and better regressions of one candidate.
+
+    A metric of few rows is noisy, and rounds do not forget it: every stage begins without one. A bandwidth and a ridge,
+    in steps, are as good for more rows, so that from the second stage on they are tuned once more in the end only.
+    """
+    family, without = candidate.family, np.ones(sample.X.shape[1])
+    if candidate.metric == "none":
+        yield tuned(sample, family, without, START if before is None else before.place, task.grid)
+    elif before is None:
+        first = tuned(sample, family, without, START, task.grid)
+        yield first
+        yield from rounds(sample, first, candidate.metric, _ROUNDS, task.grid)
+    else:
+        best = regression(sample, family, without, before.place, task.grid)
+        for after in rounds(sample, best, candidate.metric, _ROUNDS, task.grid, moving=False):
+            best = after
+            yield best
+        yield tuned(sample, family, best.metric, best.place, task.grid)
 
 
 def _best(trials: list[Trial]) -> Trial:
@@ -207,16 +244,16 @@ def _best(trials: list[Trial]) -> Trial:
     return min((trial for trial in trials if trial.stage == last), key=lambda trial: trial.error)
 
 
-def _in_units_of_columns(regression: Regression, scale: FloatArray, X: FloatArray) -> tuple[Kernel, FloatArray]:
+def _in_units_of_columns(fitted: Regression, scale: FloatArray, X: FloatArray) -> tuple[Kernel, FloatArray]:
     """Kernel and metric of a regression of scaled columns, as functions of the columns themselves."""
-    metric = regression.metric * scale
+    metric = fitted.metric * scale
     if metric.ndim == 1 and (metric == 1).all():
-        return regression.kernel, metric
+        return fitted.kernel, metric
     mapped = LinearMap(metric.copy())(X - X.mean(axis=0))
     variance = float(mapped.var(axis=0).sum())
     factor = math.sqrt(X.shape[1] / variance) if variance > 0 else 1.0
     metric = metric * factor
-    family = replace(regression.kernel, bandwidth=regression.kernel.bandwidth * factor)
+    family = replace(fitted.kernel, bandwidth=fitted.kernel.bandwidth * factor)
     return WithMetric(family, LinearMap(metric.copy())), metric
 
 

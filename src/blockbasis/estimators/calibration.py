@@ -1,0 +1,76 @@
+"""Probabilities of classes from decision values, by what leave-one-out says of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize
+from scipy.special import log_softmax
+
+from blockbasis._typing import FloatArray, IntArray
+
+#: Logarithms of the slope and the power lie between these: classes that leave-one-out never confuses have no largest.
+_BOUNDS = (-5.0, 5.0)
+_START = (1.0, 0.5)
+#: Below this, log(log(1 + exp(z))) is z to rounding.
+_LINEAR = -30.0
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Probabilities proportional to softplus(slope (f + 1)) ** power of the decision values f of all classes.
+
+    Least squares with targets 1 and -1 makes (f + 1) / 2 an estimate of the probability of a class; softplus keeps it
+    positive. The class of the largest value has the largest probability.
+
+    Parameters
+    ----------
+    slope, power : float
+        Positive.
+    """
+
+    slope: float
+    power: float
+
+    def log_probabilities(self, values: FloatArray) -> FloatArray:
+        """Logarithms of the probabilities of each class.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n, n_classes), or (n, 1) for two classes
+            Decision values; of two classes, those of the second.
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+        """
+        every = np.concatenate((-values, values), axis=1) if values.shape[1] == 1 else values
+        z = self.slope * (every + 1)
+        positive = np.logaddexp(0, np.maximum(z, _LINEAR))
+        return np.asarray(log_softmax(self.power * np.where(z < _LINEAR, z, np.log(positive)), axis=1))
+
+
+def calibrated(left_out: FloatArray, labels: IntArray, weights: FloatArray | None) -> Calibration:
+    """The calibration of least log-loss.
+
+    Parameters
+    ----------
+    left_out : ndarray of shape (n, n_classes), or (n, 1) for two classes
+        Decision values of each point, from all the others.
+    labels : ndarray of shape (n,)
+        True classes, 0 to n_classes - 1.
+    weights : ndarray of shape (n,) or None
+
+    Returns
+    -------
+    Calibration
+    """
+    rows = np.arange(len(labels))
+
+    def log_loss(parameters: FloatArray) -> float:
+        made = Calibration(*np.exp(parameters).tolist())
+        return -float(np.average(made.log_probabilities(left_out)[rows, labels], weights=weights))
+
+    found = optimize.minimize(log_loss, _START, method="L-BFGS-B", bounds=[_BOUNDS, _BOUNDS])
+    return Calibration(*np.exp(found.x).tolist())

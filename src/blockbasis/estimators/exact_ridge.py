@@ -1,0 +1,138 @@
+"""Ridge regressions of the kernel matrix itself, where it has few enough rows for a Cholesky factorization."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+from scipy.linalg import lapack
+
+from blockbasis._parallel import single_threaded
+from blockbasis._typing import FloatArray
+from blockbasis.kernels import Kernel
+from blockbasis.progress import counting
+
+#: Rows on which the pace of a factorization is measured.
+_PILOT_ROWS = 500
+
+
+def leave_one_out(
+    K: FloatArray, Y: FloatArray, weights: FloatArray | None, alpha: float
+) -> tuple[FloatArray, FloatArray]:
+    """Coefficients of a ridge regression, and the residual of each point predicted from all the others.
+
+    With a = (K + alpha / weights)^-1 y the residual of point i is a_i over the i-th diagonal entry of the inverse.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        Overwritten where its columns are contiguous.
+    Y : ndarray of shape (n, n_targets)
+    weights : ndarray of shape (n,) or None
+        Positive: how many times each point counts.
+    alpha : float
+
+    Returns
+    -------
+    coefficients, left_out : ndarray of shape (n, n_targets)
+
+    Raises
+    ------
+    LinAlgError
+        Where the matrix is not definite to rounding.
+    """
+    shifted = np.asfortranarray(K)
+    shifted[np.diag_indices_from(shifted)] += alpha if weights is None else alpha / weights
+    factor, failed = lapack.dpotrf(shifted, lower=True, clean=True, overwrite_a=True)
+    if failed:
+        raise linalg.LinAlgError(f"the kernel matrix is not definite with a ridge of {alpha:.3g}")
+    coefficients = np.asarray(linalg.cho_solve((factor, True), Y, check_finite=False))
+    root, failed = lapack.dtrtri(factor, lower=True, overwrite_c=True)
+    if failed:
+        raise linalg.LinAlgError(f"the kernel matrix is singular with a ridge of {alpha:.3g}")
+    inverse_diagonal = np.einsum("ij,ij->j", root, root)
+    return coefficients, coefficients / inverse_diagonal[:, np.newaxis]
+
+
+@dataclass(frozen=True, eq=False)
+class ExactRidge:
+    """A ridge regression of a kernel matrix: coefficients and leave-one-out residuals, of shape (n, n_targets)."""
+
+    alpha: float
+    coefficients: FloatArray
+    left_out: FloatArray
+
+
+def ridge_walk(
+    kernel: Kernel, X: FloatArray, Y: FloatArray, weights: FloatArray | None, alphas: Sequence[float], start: int
+) -> list[ExactRidge]:
+    """Regressions for one ridge after the other, as long as the mean squared leave-one-out residual falls.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Without white noise.
+    X : ndarray of shape (n, d)
+    Y : ndarray of shape (n, n_targets)
+    weights : ndarray of shape (n,) or None
+    alphas : sequence of float
+        Ascending.
+    start : int
+        The place among them from which the walk goes to smaller ridges, and to larger ones where these are no better.
+
+    Returns
+    -------
+    list of ExactRidge
+        All that were solved; ridges with which the matrix is not definite to rounding are passed over.
+
+    Raises
+    ------
+    LinAlgError
+        Where the matrix is not definite with any ridge.
+    """
+    double, solved, errors = X.astype(np.float64, copy=False), list[ExactRidge](), dict[int, float]()
+    count = counting("regression of all points", len(alphas))
+
+    def error(place: int) -> float:
+        if place not in errors:
+            errors[place] = math.inf
+            with suppress(linalg.LinAlgError):
+                found = ExactRidge(alphas[place], *leave_one_out(kernel(double).T, Y, weights, alphas[place]))
+                errors[place] = float(np.average((found.left_out**2).mean(axis=1), weights=weights))
+                solved.append(found)
+            count()
+        return errors[place]
+
+    best = start
+    with single_threaded():
+        while not math.isfinite(error(best)) and best + 1 < len(alphas):
+            best += 1
+        for step in (-1, 1):
+            while 0 <= best + step < len(alphas) and error(best + step) < error(best):
+                best += step
+    if not solved:
+        raise linalg.LinAlgError(f"The kernel matrix is not definite with a ridge of {alphas[-1]:.3g}.")
+    return solved
+
+
+def seconds_of_walk(n: int, steps: int) -> float:
+    """Time that so many regressions of ``n`` points take, by the pace of one of a few."""
+    return steps * _pace() * n**3
+
+
+def rows_of_walk(seconds: float, steps: int) -> int:
+    """How many points so many regressions may have in a given time."""
+    return int((seconds / (steps * _pace())) ** (1 / 3))
+
+
+def _pace() -> float:
+    """Seconds of a regression for each cube of the points."""
+    begun = time.perf_counter()
+    with single_threaded():
+        leave_one_out(np.eye(_PILOT_ROWS, order="F"), np.ones((_PILOT_ROWS, 1)), None, 1.0)
+    return (time.perf_counter() - begun) / _PILOT_ROWS**3

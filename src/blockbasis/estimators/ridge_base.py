@@ -1,0 +1,212 @@
+"""What kernel ridge regression and classification share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import compress
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import _check_sample_weight
+
+from blockbasis._typing import FloatArray
+from blockbasis._validation import check_choice, check_positive
+from blockbasis.estimators.base import KernelEstimator, candidate_bandwidths, has_bandwidth, make_kernel
+from blockbasis.estimators.continuation import (
+    POINTS_PER_RANK,
+    Surroundings,
+    continued,
+    mean_left_out,
+    surroundings,
+)
+from blockbasis.estimators.expansion import Expansion, whole_expansion
+from blockbasis.estimators.local import (
+    LOCAL_POINTS_PER_RANK,
+    LocalWeights,
+    best_shares,
+    mixed,
+    regressed_locally,
+)
+from blockbasis.estimators.ridge_path import Choices, Fit, RidgePath, check_alphas
+from blockbasis.estimators.search import METRICS, Candidate, Found, Task, column_scale, importances, search
+from blockbasis.kernels import Gaussian, RadialKernel
+from blockbasis.operators.block_basis import BlockBasis
+from blockbasis.progress import reporting
+
+#: Variance left out by a compression that is not worth a local regression, as a share of the ridge.
+_NEGLIGIBLE = 1e-2
+
+
+class KernelRidgeEstimator(KernelEstimator):
+    """What regression and classification share: weights, candidates, and the regressions of all of them."""
+
+    alpha: Any
+    gamma: float | None
+    metric: str | None
+    keep_points: bool
+    metric_: FloatArray
+    feature_importances_: FloatArray
+
+    def _check_weights(self, sample_weight: Any, X: FloatArray) -> FloatArray | None:
+        if sample_weight is None:
+            return None
+        weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
+        if not (weights > 0).any():
+            raise ValueError(
+                f"The 'sample_weight' parameter of {self._caller}.fit must be positive for at least one point. "
+                "Got zeros only instead."
+            )
+        return weights
+
+    @property
+    def _takes_default_clusters(self) -> bool:
+        """In a budget: the number of least error is long to find, and is no better at new points."""
+        return self.tol is None
+
+    def _candidates(self) -> Any:
+        """What bandwidths to look at."""
+        return self.bandwidth
+
+    def _bandwidths(self) -> Any:
+        """What bandwidths to look at, ``gamma`` among them."""
+        given = self._candidates()
+        if self.gamma is None:
+            return given
+        if given is not None or self.kernel not in ("gaussian", "rbf"):
+            raise ValueError(
+                f"The 'gamma' parameter of {self._caller} goes with kernel='rbf' and without a bandwidth. "
+                f"Got it with kernel={self.kernel!r}, bandwidth={given!r}."
+            )
+        return Gaussian.from_gamma(check_positive(self.gamma, name="gamma", caller=self._caller)).bandwidth
+
+    def _choices(self, X: FloatArray, Y: FloatArray, weights: FloatArray | None, rng: np.random.Generator) -> Choices:
+        """Bandwidths and ridges to look at, of the kernel given or of that with a learnt metric."""
+        alphas = check_alphas(self.alpha, Y.shape[1], caller=self._caller)
+        kernel, given, found = self.kernel, self._bandwidths(), None
+        if self.metric is not None:
+            check_choice(self.metric, (*METRICS[1:], "auto"), name="metric", caller=self._caller)
+            found = self._learn_metric(X, Y, weights, rng)
+            kernel = found.kernel
+        return Choices(kernel, candidate_bandwidths(given, kernel, X, rng, caller=self._caller), alphas, found)
+
+    def _learn_metric(
+        self, X: FloatArray, Y: FloatArray, weights: FloatArray | None, rng: np.random.Generator
+    ) -> Found:
+        """The best metric of the kinds asked for, with a bandwidth that goes with it."""
+        family = make_kernel(self.kernel, None, caller=self._caller)
+        if not (isinstance(family, RadialKernel) and has_bandwidth(family)):
+            raise ValueError(
+                f"The 'metric' parameter of {self._caller} goes with a radial kernel of one bandwidth. "
+                f"Got it with {family!r}."
+            )
+        kinds = METRICS if self.metric in (None, "auto") else (self.metric,)
+        task = Task(X, in_units(Y, weights), weights, (column_scale(X, weights),))
+        with reporting(self.verbose > 0):
+            return search(task, [Candidate(family, kind) for kind in kinds], rng)
+
+    def _keep_metric(self, found: Found | None, X: FloatArray) -> None:
+        """Attributes of a learnt metric."""
+        self._forget("metric_", "feature_importances_")
+        if found is not None:
+            self.metric_ = np.diag(found.metric) if found.metric.ndim == 1 else found.metric
+            self.feature_importances_ = importances(found.metric, X)
+
+    def _fits(
+        self,
+        choices: Choices,
+        X: FloatArray,
+        Y: FloatArray,
+        weights: FloatArray | None,
+        streams: Sequence[np.random.Generator],
+    ) -> Iterator[Fit]:
+        """The regressions of every bandwidth and ridge to choose among, one matrix after the other."""
+        (of_matrices, of_places), alphas, bandwidths = streams, choices.alphas, choices.bandwidths
+        partition = None
+        for bandwidth, rng in zip(bandwidths, of_matrices.spawn(len(bandwidths)), strict=True):
+            kernel = make_kernel(choices.kernel, bandwidth, caller=self._caller)
+            A = self._factorize(X, kernel, rng, partition)
+            ridges = [alpha + kernel.noise for alpha in alphas]
+            if A.n_clusters > 1 and (self.n_clusters is not None or self._takes_default_clusters):
+                partition = A.partition  # clusters do not depend on the bandwidth, unless their number does
+            mixing = self._mixing(A, X, ridges)
+            around = self._surroundings(A, X, any(mixing), of_places)
+            local = self._local(A, X, Y, list(compress(ridges, mixing)), weights, around)
+            path = RidgePath(A, Y, weights)
+            for alpha, ridge, mixed_in in zip(alphas, ridges, mixing, strict=True):
+                coefficients, left_out = path.solve(ridge)
+                near, shares = None, np.zeros(Y.shape[1])
+                if mixed_in:
+                    near, missed = next(local)
+                    shares = best_shares(left_out, missed, weights)
+                    left_out += shares * (missed - left_out)
+                yield Fit(kernel, A, bandwidth, alpha, coefficients, left_out, around, near, shares)
+
+    def _mixing(self, A: BlockBasis, X: FloatArray, alphas: list[FloatArray]) -> list[bool]:
+        """For which ridges local regressions have anything to add.
+
+        A tolerance asks for the regression of the kernel matrix itself, and its compression is that where it leaves
+        out next to nothing beside the ridge.
+        """
+        if self.tol is not None or A.ranks.sum() == A.shape[0]:
+            return [False] * len(alphas)
+        left_out = mean_left_out(A, X)
+        return [bool(left_out > _NEGLIGIBLE * alpha.min()) for alpha in alphas]
+
+    def _surroundings(
+        self, A: BlockBasis, X: FloatArray, mixing: bool, rng: np.random.Generator
+    ) -> tuple[Surroundings, ...]:
+        with reporting(self.verbose > 0):
+            return surroundings(A, X, rng, self._threads(), LOCAL_POINTS_PER_RANK if mixing else POINTS_PER_RANK)
+
+    def _local(
+        self,
+        A: BlockBasis,
+        X: FloatArray,
+        Y: FloatArray,
+        alphas: list[FloatArray],
+        weights: FloatArray | None,
+        around: tuple[Surroundings, ...],
+    ) -> Iterator[tuple[LocalWeights, FloatArray]]:
+        """Local regressions for each ridge, and their leave-one-out residuals."""
+        if not alphas:
+            return iter(())
+        with reporting(self.verbose > 0):
+            return zip(*regressed_locally(A, X, Y, alphas, weights, around, self._threads()), strict=True)
+
+    def _learnt(self, columns: Sequence[tuple[Fit, int]], X: FloatArray) -> Expansion:
+        """Functions for new points: of each regression, all on the same matrix, the target named with it."""
+        A, around, kernel = columns[0][0].A, columns[0][0].around, columns[0][0].kernel
+        coefficients = np.stack([fit.coefficients[:, c] for fit, c in columns], axis=1)
+        if A is None:
+            return whole_expansion(kernel, X, coefficients)
+        with reporting(self.verbose > 0):
+            continuation = continued(A, X, coefficients, around, self._threads())
+        shares = np.array([fit.shares[c] for fit, c in columns])
+        if not shares.any():
+            return continuation
+        weights = [
+            np.stack([_column(fit.local, i, c, len(place.points)) for fit, c in columns], axis=1)
+            for i, place in enumerate(around)
+        ]
+        return mixed(continuation, around, weights, shares)
+
+    def _forget(self, *names: str) -> None:
+        """Remove what an earlier fit has left and this one may not set."""
+        for name in names:
+            if hasattr(self, name):
+                delattr(self, name)
+
+    def _predict(self, X: FloatArray, expansion: Expansion) -> FloatArray:
+        with reporting(self.verbose > 0):
+            return expansion(X, self._threads())
+
+
+def _column(local: LocalWeights | None, cluster: int, target: int, count: int) -> FloatArray:
+    """Weights of one target in a cluster; zeros where there is no local regression."""
+    return np.zeros(count) if local is None else local[cluster][:, target]
+
+
+def in_units(Y: FloatArray, weights: FloatArray | None) -> FloatArray:
+    """Each target over its root mean square, so that none counts for more than others; zero for a constant one."""
+    size = np.sqrt(np.average(Y**2, axis=0, weights=weights))
+    return np.asarray(np.divide(Y, size, out=np.zeros_like(Y), where=size > 0))

@@ -1,0 +1,153 @@
+"""Ridge regressions of a compressed matrix: what to choose among, what is found, and the path over the ridges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from blockbasis._typing import FloatArray, IntArray
+from blockbasis._validation import check_positive
+from blockbasis.estimators.continuation import Surroundings
+from blockbasis.estimators.local import LocalWeights
+from blockbasis.estimators.search import Found
+from blockbasis.kernels import Kernel
+from blockbasis.operators.block_basis import BlockBasis
+from blockbasis.solvers.direct import RidgeSystem
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """One ridge regression, and how well it predicts each point from all the others.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    A : BlockBasis or None
+        The compressed matrix; None for a regression of the kernel matrix itself.
+    bandwidth : float or None
+    alpha : ndarray of shape (n_targets,)
+    coefficients : ndarray of shape (n, n_targets)
+    left_out : ndarray of shape (n, n_targets)
+        y_i less the prediction of the same mixture without point i.
+    around : tuple of Surroundings
+        Of A; empty where it is not compressed.
+    local : tuple of ndarray of shape (m_i, n_targets), or None
+        Local regressions that are mixed into the compressed one: weights of the columns of each cluster.
+    shares : ndarray of shape (n_targets,)
+        How much of them.
+    """
+
+    kernel: Kernel
+    A: BlockBasis | None
+    bandwidth: float | None
+    alpha: FloatArray
+    coefficients: FloatArray
+    left_out: FloatArray
+    around: tuple[Surroundings, ...]
+    local: LocalWeights | None
+    shares: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """What the regressions of all points are to choose among.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable
+    bandwidths : list of float or None
+    alphas : list of ndarray of shape (n_targets,)
+    found : Found or None
+        The search that the kernel comes from.
+    rows : ndarray of int or None
+        Of the points, those that there is time for; None is all.
+    exact : bool
+        Whether the kernel matrix itself is to be solved with, for ridges around that of the search.
+    """
+
+    kernel: Any
+    bandwidths: list[float | None]
+    alphas: list[FloatArray]
+    found: Found | None = None
+    rows: IntArray | None = None
+    exact: bool = False
+
+
+@dataclass(frozen=True)
+class Record:
+    """One pair of candidates and its leave-one-out score: the larger, the better."""
+
+    bandwidth: float | None
+    alpha: FloatArray
+    score: float
+
+
+def cv_results(records: list[Record]) -> dict[str, Any]:
+    """Records as scikit-learn's searches show them."""
+    scores = np.array([record.score for record in records])
+    return {
+        "param_bandwidth": np.array([np.nan if r.bandwidth is None else r.bandwidth for r in records]),
+        "param_alpha": np.array([r.alpha[0] if (r.alpha == r.alpha[0]).all() else np.nan for r in records]),
+        "mean_test_score": scores,
+        "rank_test_score": np.array([1 + np.count_nonzero(scores > score) for score in scores]),
+    }
+
+
+def check_alphas(alpha: Any, n_targets: int, *, caller: str) -> list[FloatArray]:
+    """Candidates, each with one ridge per target: a list has candidates, an array one ridge per target."""
+    if isinstance(alpha, (list, tuple)):
+        if len(alpha) == 0:
+            raise ValueError(
+                f"The 'alpha' parameter of {caller} must be a list of at least one. Got {alpha!r} instead."
+            )
+        return [np.full(n_targets, check_positive(each, name="alpha", caller=caller)) for each in alpha]
+    if isinstance(alpha, np.ndarray) and alpha.ndim:
+        if alpha.shape != (n_targets,):
+            raise ValueError(
+                f"The 'alpha' parameter of {caller} must be an array of shape ({n_targets},), one ridge for each "
+                f"target, or a list of candidates. Got an array of shape {alpha.shape} instead."
+            )
+        return [np.array([check_positive(each, name="alpha", caller=caller) for each in alpha.tolist()])]
+    value = alpha.item() if isinstance(alpha, np.ndarray) else alpha
+    return [np.full(n_targets, check_positive(value, name="alpha", caller=caller))]
+
+
+class RidgePath:
+    """Ridge regressions of the same matrix and targets, for one ridge after another.
+
+    Without weights all of them share one eigendecomposition; the first needs a Cholesky factorization only.
+
+    Parameters
+    ----------
+    A : BlockBasis
+        Without diagonal part.
+    Y : ndarray of shape (n, n_targets)
+    weights : ndarray of shape (n,) or None
+        Positive. A weight divides the ridge of its point: (A + diag(alpha / weights)) coefficients = Y.
+    """
+
+    def __init__(self, A: BlockBasis, Y: FloatArray, weights: FloatArray | None) -> None:
+        self.A, self.Y, self.weights = A, Y, weights
+        self._last: tuple[float, RidgeSystem] | None = None
+
+    def _system(self, alpha: float) -> RidgeSystem:
+        if self._last is None or self._last[0] != alpha:
+            ridge = alpha if self.weights is None else alpha / self.weights
+            system = RidgeSystem(self.A, ridge) if self._last is None else self._last[1].with_ridge(ridge)
+            self._last = alpha, system
+        return self._last[1]
+
+    def solve(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Coefficients for one ridge per target; and the residuals of each point predicted from all the others.
+
+        With a = (A + ridge)^-1 y the residual of point i is a_i over the i-th diagonal entry of the inverse: exactly
+        that of n regressions with the same bases and inner matrix.
+        """
+        coefficients, left_out = np.empty_like(self.Y), np.empty_like(self.Y)
+        for value in np.unique(alpha):
+            targets, system = np.flatnonzero(alpha == value), self._system(float(value))
+            coefficients[:, targets] = system.solve(self.Y[:, targets])
+            left_out[:, targets] = coefficients[:, targets] / system.inverse_diagonal()[:, np.newaxis]
+        return coefficients, left_out

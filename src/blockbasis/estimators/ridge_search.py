@@ -1,0 +1,220 @@
+"""What the searches for regression and for classification share: parameters, the search, and the last fit."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from blockbasis._typing import FloatArray, IntArray
+from blockbasis._validation import check_choice, check_flag, check_positive
+from blockbasis.estimators.base import bandwidth_of, has_bandwidth, make_kernel
+from blockbasis.estimators.exact_ridge import ridge_walk, seconds_of_walk
+from blockbasis.estimators.metric_learning import Grid
+from blockbasis.estimators.ridge import KernelRidge
+from blockbasis.estimators.ridge_base import KernelRidgeEstimator, in_units
+from blockbasis.estimators.ridge_path import Choices, Fit
+from blockbasis.estimators.search import (
+    METRICS,
+    Candidate,
+    Found,
+    Task,
+    column_scale,
+    name_of,
+    search,
+    search_results,
+)
+from blockbasis.exceptions import PerformanceWarning
+from blockbasis.kernels import Gaussian, Laplacian, Matern, RadialKernel
+
+_FAMILIES: tuple[RadialKernel, ...] = (Laplacian(1.0), Gaussian(1.0), Matern(1.0, nu=1.5))
+#: Up to so many points the kernel matrix itself is solved with, where nothing else is asked for: rough kernels, which
+#: small ridges go with, lose much by compression.
+_EXACT_POINTS = 10_000
+#: Ridges that it chooses among, as multiples of the one of the search, and steps that there must be time for.
+_LADDER = tuple(4.0**power for power in range(-5, 3))
+_STEPS = 4
+#: Points of a cluster, and its rank, in the regression of all points, where nothing else is asked for.
+_POINTS_PER_CLUSTER = 600
+_RANK, _LEAST_RANK = 80, 16
+_MOST_AT_FULL_RANK = 30_000
+#: Ridges that the regression of all points chooses among, as multiples of the one of the search.
+_RIDGES = (0.25, 1.0, 4.0)
+#: Above this total rank one ridge is enough: the next would want an eigendecomposition.
+_CHOOSING = 3_000
+#: Standard deviations of columns within this factor of each other may be left as they are.
+_COMPARABLE = 10
+#: Part of a budget of time that the search may take, and rows on which the pace of the last fit is measured.
+_SEARCH_PART = 0.35
+_PILOT_ROWS = 2_000
+_FEWEST_ROWS = 1_000
+#: The last fit may take so much longer than the pace of the pilot says.
+_RESERVE = 1.4
+
+
+class RidgeSearch(KernelRidgeEstimator):
+    """What both searches share. A class that inherits from this lists the parameters in its own ``__init__``."""
+
+    alphas: Any
+    standardize: Any
+    time_budget: float | None
+
+    #: Searched for, never given.
+    bandwidth = None
+
+    def _choices(self, X: FloatArray, Y: FloatArray, weights: FloatArray | None, rng: np.random.Generator) -> Choices:
+        """The kernel that a search finds, and ridges around the best one."""
+        begun, budget = time.perf_counter(), self._budget()
+        candidates, grid, scales = self._search_candidates(), self._grid(), self._scales(X, weights)
+        task = Task(X, in_units(Y, weights), weights, scales, grid, _SEARCH_PART * budget)
+        found = search(task, candidates, rng)
+        left = budget - (time.perf_counter() - begun)
+        exact = self._is_exact(len(X), left)
+        ridges = grid.alphas or tuple(factor * found.alpha for factor in (_LADDER if exact else _RIDGES))
+        if not exact and self._total_rank(len(X)) > _CHOOSING:
+            ridges = (found.alpha,)
+        alphas = [np.full(Y.shape[1], ridge) for ridge in ridges]
+        choices = Choices(found.kernel, [None], alphas, found, exact=exact)
+        if exact or budget == math.inf:
+            return choices
+        return replace(choices, rows=self._rows_in_time(choices, X, Y, left, rng))
+
+    def _is_exact(self, n: int, seconds: float) -> bool:
+        """Whether the regression of all points is one of the kernel matrix itself: where nothing else is asked for."""
+        asked = any(each is not None for each in (self.tol, self.memory, self.rank, self.n_clusters))
+        if asked or n > _EXACT_POINTS:
+            return False
+        return seconds == math.inf or seconds_of_walk(n, _STEPS) < seconds
+
+    def _fits(
+        self,
+        choices: Choices,
+        X: FloatArray,
+        Y: FloatArray,
+        weights: FloatArray | None,
+        streams: Sequence[np.random.Generator],
+    ) -> Iterator[Fit]:
+        if not choices.exact:
+            return super()._fits(choices, X, Y, weights, streams)
+        assert choices.found is not None
+        ridges = [float(alpha[0]) for alpha in choices.alphas]
+        walk = ridge_walk(choices.kernel, X, Y, weights, ridges, ridges.index(choices.found.alpha))
+        none = np.zeros(Y.shape[1])
+        return (
+            Fit(choices.kernel, None, None, none + each.alpha, each.coefficients, each.left_out, (), None, none)
+            for each in walk
+        )
+
+    def _search_candidates(self) -> list[Candidate]:
+        kinds: tuple[str, ...] = METRICS
+        if self.metric != "auto" or self.gamma is not None:
+            name = "none" if self.metric in (None, "auto") else self.metric
+            kinds = (check_choice(name, METRICS, name="metric", caller=self._caller),)
+        if isinstance(self.kernel, str) and self.kernel == "auto":
+            families = _FAMILIES if self.gamma is None else (Gaussian(1.0),)
+            return [Candidate(family, kind) for family in families for kind in kinds]
+        family = make_kernel(self.kernel, None, caller=self._caller)
+        if not (isinstance(family, RadialKernel) and has_bandwidth(family)):
+            raise ValueError(
+                f"The 'kernel' parameter of {self._caller} must be a radial kernel of one bandwidth, whose place the "
+                f"search takes. Got {family!r} instead."
+            )
+        return [Candidate(family, kind) for kind in kinds]
+
+    def _scales(self, X: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, ...]:
+        """What the columns may be multiplied by; with a ``gamma`` they are as they are."""
+        standard = column_scale(X, weights)
+        raw = (standard > 0).astype(np.float64)  # a column that never varies tells nothing
+        if isinstance(self.standardize, str):
+            check_choice(self.standardize, ("auto",), name="standardize", caller=self._caller)
+            if self.gamma is not None:
+                return (raw,)
+            varying = standard[standard > 0]
+            # Samples are too small to tell scales apart that differ wildly: a unit of measure means nothing there.
+            return (standard, raw) if varying.max() <= _COMPARABLE * varying.min() else (standard,)
+        return (standard,) if check_flag(self.standardize, name="standardize", caller=self._caller) else (raw,)
+
+    def _grid(self) -> Grid:
+        """Ridges, ascending, and the bandwidth of a ``gamma``; nothing where the search is free."""
+        bandwidth = None
+        if self.gamma is not None:
+            if self.kernel not in ("auto", "rbf", "gaussian"):
+                raise ValueError(
+                    f"The 'gamma' parameter of {self._caller} goes with kernel='rbf'. Got it with {self.kernel!r}."
+                )
+            bandwidth = Gaussian.from_gamma(check_positive(self.gamma, name="gamma", caller=self._caller)).bandwidth
+        if self.alphas is None:
+            return Grid((), bandwidth)
+        given = np.atleast_1d(np.asarray(self.alphas, dtype=object)).tolist()
+        if not given:
+            raise ValueError(f"The 'alphas' parameter of {self._caller} must have at least one ridge. Got none.")
+        return Grid(
+            tuple(sorted(check_positive(each, name="alphas", caller=self._caller) for each in given)), bandwidth
+        )
+
+    def _budget(self) -> float:
+        if self.time_budget is None:
+            return math.inf
+        return check_positive(self.time_budget, name="time_budget", caller=self._caller)
+
+    def _default_goal(self, n: int) -> dict[str, Any]:
+        """Compression that loses less than the data leave open, in a time that people wait for."""
+        return {"rank": default_rank(n)}
+
+    def _default_clusters(self, n: int) -> int:
+        return default_number_of_clusters(n)
+
+    def _total_rank(self, n: int) -> int:
+        return self._default_clusters(n) * default_rank(n)
+
+    def _rows_in_time(
+        self, choices: Choices, X: FloatArray, Y: FloatArray, left: float, rng: np.random.Generator
+    ) -> IntArray | None:
+        """Rows that the last fit has time for, by the pace of a fit of a few; None is all."""
+        n, few = len(X), _PILOT_ROWS
+        if n <= 2 * few:
+            return None
+        order, begun = rng.permutation(n), time.perf_counter()
+        settings = {"n_clusters": self._default_clusters(few), "rank": default_rank(few), "keep_points": False}
+        pilot = KernelRidge([float(alpha[0]) for alpha in choices.alphas], kernel=choices.kernel, n_jobs=self.n_jobs)
+        pilot.set_params(**settings).fit(X[order[:few]], Y[order[:few]])
+        seconds = time.perf_counter() - begun
+        fitting = int(few * (left - seconds) / (_RESERVE * seconds))
+        if fitting >= n:
+            return None
+        fitting = max(fitting, _FEWEST_ROWS)
+        warnings.warn(
+            f"time_budget={self.time_budget:g} is too short for all {n} points: the model was fitted to {fitting} of "
+            "them, drawn at random.",
+            PerformanceWarning,
+            stacklevel=4,
+        )
+        return np.sort(order[:fitting])
+
+    def _keep_search(self, found: Found | None) -> None:
+        """Attributes of the search."""
+        assert found is not None and found.trial.regression is not None
+        self.cv_results_ = search_results(found)
+        self.scale_ = np.divide(1, found.scale, out=np.ones_like(found.scale), where=found.scale > 0)
+        self.best_score_ = 1 - found.trial.error
+        self.best_params_ = {
+            "kernel": name_of(found.trial.candidate.family),
+            "metric": found.trial.candidate.metric,
+            "bandwidth": bandwidth_of(found.kernel),
+            "alpha": float(np.ravel(self.alpha_)[0]),
+        }
+
+
+def default_rank(n: int) -> int:
+    """Rank of a cluster in the regression of all points: the total rank, whose system is solved, is bounded."""
+    return max(_LEAST_RANK, min(_RANK, _RANK * _MOST_AT_FULL_RANK // n))
+
+
+def default_number_of_clusters(n: int) -> int:
+    """Clusters of the regression of all points."""
+    return max(1, round(n / _POINTS_PER_CLUSTER))

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import blockbasis as bb
+from blockbasis.estimators.exact_ridge import leave_one_out, ridge_walk, rows_of_walk, seconds_of_walk
+
+RIDGES = [4.0**power for power in range(-8, 6)]
+
+
+@pytest.fixture(scope="module", params=[0, 1, 2])
+def noisy(request):
+    """Points, noisy targets and weights."""
+    rng = np.random.default_rng(request.param)
+    X = rng.normal(size=(150, 2))
+    return X, np.sin(X[:, :1]) + 0.3 * rng.normal(size=(150, 1)), rng.uniform(0.5, 2.0, 150)
+
+
+def errors(noisy, weights):
+    X, Y, _ = noisy
+    residuals = [leave_one_out(bb.Gaussian(1.0)(X), Y, weights, alpha)[1] for alpha in RIDGES]
+    return [float(np.average(each[:, 0] ** 2, weights=weights)) for each in residuals]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("start", [0, 5, 8, 13])
+def test_a_walk_finds_the_ridge_of_least_error(noisy, start, weighted):
+    X, Y, weights = noisy[0], noisy[1], noisy[2] if weighted else None
+    walked = ridge_walk(bb.Gaussian(1.0), X, Y, weights, RIDGES, start)
+    found = min(walked, key=lambda each: np.average(each.left_out[:, 0] ** 2, weights=weights))
+    assert found.alpha == RIDGES[int(np.argmin(errors(noisy, weights)))]
+    assert len({each.alpha for each in walked}) == len(walked) <= abs(RIDGES.index(found.alpha) - start) + 3
+
+
+def test_ridges_too_small_are_passed_over():
+    X = np.zeros((20, 1))
+    walked = ridge_walk(bb.Gaussian(1.0), X, np.ones((20, 1)), None, [1e-300, 1e-200, 0.1], 0)
+    assert [each.alpha for each in walked] == [0.1]
+    with pytest.raises(np.linalg.LinAlgError, match="not definite with a ridge of 1e-200"):
+        ridge_walk(bb.Gaussian(1.0), X, np.ones((20, 1)), None, [1e-300, 1e-200], 1)
+
+
+def test_time_grows_with_the_cube_of_the_points():
+    seconds_of_walk(1_000, 1)  # the first call loads the library
+    assert seconds_of_walk(20_000, 3) > 100 * seconds_of_walk(2_000, 1)
+    assert rows_of_walk(1000.0, 1) > 3 * rows_of_walk(1.0, 1) > 0
