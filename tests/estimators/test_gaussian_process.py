@@ -16,7 +16,8 @@ from sklearn.preprocessing import StandardScaler
 import blockbasis as bb
 from blockbasis import GaussianProcessRegressor
 
-FIXED = {"bandwidth": 1.5, "signal_variance": 2.0, "alpha": 0.1, "random_state": 0}
+FIXED = {"bandwidth": 1.5, "signal_variance": 2.0, "alpha": 0.1, "mean": None, "random_state": 0}
+OF_THE_FUNCTION = {"return_std": True, "include_noise": False}
 
 
 @pytest.fixture(scope="module")
@@ -41,14 +42,14 @@ def test_equal_to_scikit_learns(data, normalize_y, n_targets):
     theirs = exact(normalize_y=normalize_y).fit(X, Y)
     assert ours.log_marginal_likelihood_value_ == pytest.approx(theirs.log_marginal_likelihood_value_, rel=1e-10)
     np.testing.assert_allclose(ours.alpha_, theirs.alpha_, rtol=1e-8, atol=1e-10)
-    mean, std = ours.predict(X_new, return_std=True)
+    mean, std = ours.predict(X_new, **OF_THE_FUNCTION)
     expected_mean, expected_std = theirs.predict(X_new, return_std=True)
     if n_targets == 1:  # scikit-learn drops the axis; here predictions have the shape of the targets
         expected_mean, expected_std = expected_mean[:, np.newaxis], expected_std[:, np.newaxis]
     np.testing.assert_allclose(mean, expected_mean, atol=1e-8)
     np.testing.assert_allclose(std, expected_std, atol=1e-5)
     np.testing.assert_allclose(ours.predict(X_new), expected_mean, atol=1e-8)
-    cov = ours.predict(X_new, return_cov=True)[1]
+    cov = ours.predict(X_new, return_cov=True, include_noise=False)[1]
     expected_cov = theirs.predict(X_new, return_cov=True)[1]
     np.testing.assert_allclose(cov, expected_cov.reshape(cov.shape), atol=1e-5)
 
@@ -60,9 +61,9 @@ def test_a_high_rank_comes_as_near(many_points):
     expected_mean, expected_std = theirs.predict(X_new, return_std=True)
     for seed in range(3):
         model = GaussianProcessRegressor(
-            bandwidth=1.0, signal_variance=1.0, alpha=0.05, n_clusters=2, rank=160, random_state=seed
+            bandwidth=1.0, signal_variance=1.0, alpha=0.05, mean=None, n_clusters=2, rank=160, random_state=seed
         )
-        mean, std = model.fit(X, y).predict(X_new, return_std=True)
+        mean, std = model.fit(X, y).predict(X_new, **OF_THE_FUNCTION)
         assert model.log_marginal_likelihood_value_ == pytest.approx(theirs.log_marginal_likelihood_value_, rel=1e-4)
         np.testing.assert_allclose(mean, expected_mean, atol=1e-3)
         np.testing.assert_allclose(std, expected_std, atol=1e-3)
@@ -71,11 +72,11 @@ def test_a_high_rank_comes_as_near(many_points):
 def test_equal_to_scikit_learns_on_abalone(abalone):
     X, X_new = abalone[:900], abalone[900:1000]
     y = np.tanh(X @ np.arange(1, 9)) + 0.3 * np.random.default_rng(0).normal(size=900)
-    ours = GaussianProcessRegressor(bandwidth=3.0, signal_variance=1.0, alpha=0.1).fit(X, y)
+    ours = GaussianProcessRegressor(bandwidth=3.0, signal_variance=1.0, alpha=0.1, mean=None).fit(X, y)
     theirs = exact(3.0, 1.0, 0.1).fit(X, y)
     assert ours.log_marginal_likelihood_value_ == pytest.approx(theirs.log_marginal_likelihood_value_, rel=1e-8)
     for found, expected in zip(
-        ours.predict(X_new, return_std=True), theirs.predict(X_new, return_std=True), strict=True
+        ours.predict(X_new, **OF_THE_FUNCTION), theirs.predict(X_new, return_std=True), strict=True
     ):
         np.testing.assert_allclose(found, expected, atol=1e-4)
 
@@ -83,7 +84,7 @@ def test_equal_to_scikit_learns_on_abalone(abalone):
 def test_the_parameters_of_largest_likelihood(data):
     X, y, _ = data
     theirs = Exact(ConstantKernel() * RBF() + WhiteKernel(), n_restarts_optimizer=2, random_state=0).fit(X, y)
-    ours = GaussianProcessRegressor(random_state=0).fit(X, y)
+    ours = GaussianProcessRegressor(bb.Gaussian(1.0), mean=None, random_state=0).fit(X, y)
     assert ours.log_marginal_likelihood_value_ == pytest.approx(theirs.log_marginal_likelihood_value_, abs=1e-2)
     assert ours.bandwidth_ == pytest.approx(np.sqrt(2) * theirs.kernel_.k1.k2.length_scale, rel=0.05)
     assert ours.noise_variance_ == pytest.approx(theirs.kernel_.k2.noise_level, rel=0.05)
@@ -122,10 +123,10 @@ def test_far_from_the_data_the_prior_returns(data, settings):
     X, y, _ = data
     model = GaussianProcessRegressor(**FIXED, **settings).fit(X, y)
     far = np.array([[100.0, 0.0], [-1e4, 1e4]])
-    mean, std = model.predict(far, return_std=True)
+    mean, std = model.predict(far, **OF_THE_FUNCTION)
     np.testing.assert_allclose(mean, 0, atol=1e-12)
     np.testing.assert_allclose(std, np.sqrt(2.0), rtol=1e-12)
-    np.testing.assert_allclose(model.predict(far, return_cov=True)[1], 2 * np.eye(2), atol=1e-12)
+    np.testing.assert_allclose(model.predict(far, return_cov=True, include_noise=False)[1], 2 * np.eye(2), atol=1e-12)
 
 
 @pytest.mark.parametrize("rank", [1, 5, 10, 200])
@@ -135,7 +136,7 @@ def test_no_deviation_exceeds_the_prior(data, rank, h):
     model = GaussianProcessRegressor(
         bandwidth=h, signal_variance=2.0, alpha=0.1, n_clusters=20, rank=rank, random_state=0
     ).fit(X, y)
-    mean, std = model.predict(np.vstack((X, X_new)), return_std=True)
+    mean, std = model.predict(np.vstack((X, X_new)), **OF_THE_FUNCTION)
     assert np.isfinite(mean).all()
     assert (std >= 0).all()
     assert (std <= np.sqrt(2.0) * (1 + 1e-10)).all()
@@ -145,8 +146,7 @@ def test_no_deviation_exceeds_the_prior(data, rank, h):
 def test_the_likelihood_is_that_of_the_compressed_prior_with_the_kernels_diagonal(data):
     X, y, _ = data
     model = GaussianProcessRegressor(**FIXED, n_clusters=3, rank=6).fit(X, y)
-    streams = model._streams(2)
-    A = model._factorize(X, bb.Gaussian(1.5), np.random.default_rng(int(streams[1].integers(2**31))))
+    A = model._factorize(X, bb.Gaussian(1.5), model._streams(2)[1].spawn(2)[0])
     covariance = A.todense()
     np.fill_diagonal(covariance, np.maximum(np.diagonal(covariance), 1.0))
     covariance = 2.0 * covariance + 0.1 * np.eye(len(X))
@@ -157,7 +157,7 @@ def test_the_likelihood_is_that_of_the_compressed_prior_with_the_kernels_diagona
 def test_samples_have_the_mean_and_the_covariance(data):
     X, y, X_new = data
     model = GaussianProcessRegressor(**FIXED, n_clusters=2, rank=60).fit(X, y)
-    mean, cov = model.predict(X_new[:5], return_cov=True)
+    mean, cov = model.predict(X_new[:5], return_cov=True, include_noise=False)
     draws = model.sample_y(X_new[:5], n_samples=20_000, random_state=1)
     assert draws.shape == (5, 20_000)
     spread = np.sqrt(np.diagonal(cov))
@@ -172,14 +172,16 @@ def test_covariances_are_semidefinite_however_coarse(data):
     X, y, X_new = data
     for rank in (2, 8):
         model = GaussianProcessRegressor(**FIXED, n_clusters=10, rank=rank).fit(X, y)
-        cov = model.predict(np.vstack((X[::4], X_new)), return_cov=True)[1]
+        cov = model.predict(np.vstack((X[::4], X_new)), return_cov=True, include_noise=False)[1]
         np.testing.assert_array_equal(cov, cov.T)
         assert np.linalg.eigvalsh(cov)[0] > -1e-10
 
 
 def test_other_kernels(data):
     X, y, X_new = data
-    ours = GaussianProcessRegressor(bb.Matern(1.2, 2.5), bandwidth=None, signal_variance=1.0, alpha=0.1).fit(X, y)
+    ours = GaussianProcessRegressor(bb.Matern(1.2, 2.5), bandwidth=None, signal_variance=1.0, alpha=0.1, mean=None).fit(
+        X, y
+    )
     theirs = Exact(Matern(1.2, nu=2.5), alpha=0.1, optimizer=None).fit(X, y)
     assert ours.kernel_ == bb.Matern(1.2, 2.5)
     np.testing.assert_allclose(ours.predict(X_new), theirs.predict(X_new), atol=1e-7)
@@ -191,10 +193,10 @@ def test_a_function_as_kernel_with_a_variance_of_its_own(data):
     def kernel(X, Y):
         return 3 * np.exp(-((X[:, np.newaxis] - Y) ** 2).sum(axis=2)) + X @ Y.T
 
-    model = GaussianProcessRegressor(kernel, signal_variance=1.0, alpha=0.1, random_state=0).fit(X, y)
+    model = GaussianProcessRegressor(kernel, signal_variance=1.0, alpha=0.1, mean=None, random_state=0).fit(X, y)
     assert model.bandwidth_ is None
     K, cross = kernel(X, X) + 0.1 * np.eye(len(X)), kernel(X_new, X)
-    mean, std = model.predict(X_new, return_std=True)
+    mean, std = model.predict(X_new, **OF_THE_FUNCTION)
     np.testing.assert_allclose(mean, cross @ np.linalg.solve(K, y), atol=1e-7)
     expected = np.diagonal(kernel(X_new, X_new)) - np.einsum("ij,ji->i", cross, np.linalg.solve(K, cross.T))
     np.testing.assert_allclose(std**2, expected, atol=1e-4)
@@ -220,7 +222,7 @@ def test_float32_pandas_pipelines_grids_and_copies(data):
     named = clone(model).fit(pd.DataFrame(X, columns=["a", "b"]), y)
     assert list(named.feature_names_in_) == ["a", "b"]
     copy = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(copy.predict(X_new, return_std=True)[1], model.predict(X_new, return_std=True)[1])
+    np.testing.assert_array_equal(copy.predict(X_new, **OF_THE_FUNCTION)[1], model.predict(X_new, **OF_THE_FUNCTION)[1])
     assert make_pipeline(StandardScaler(), GaussianProcessRegressor(**FIXED)).fit(X, y).score(X, y) > 0.8
     search = GridSearchCV(GaussianProcessRegressor(**FIXED), {"bandwidth": [0.01, 1.5]}, cv=3).fit(X, y)
     assert search.best_params_ == {"bandwidth": 1.5}
@@ -243,7 +245,7 @@ def test_constant_targets(data):
     mean, std = (
         GaussianProcessRegressor(normalize_y=True, random_state=0)
         .fit(X, np.full(200, 7.3))
-        .predict(X_new, return_std=True)
+        .predict(X_new, **OF_THE_FUNCTION)
     )
     np.testing.assert_allclose(mean, 7.3)
     np.testing.assert_allclose(std, 0, atol=1e-12)

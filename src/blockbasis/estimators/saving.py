@@ -1,7 +1,8 @@
 """A fitted estimator as JSON and arrays, and back: parameters and fitted attributes, by what they are.
 
 Whatever an estimator sets in ``fit`` is saved, as long as it is made of numbers, strings, arrays, lists, dictionaries,
-kernels, `Blend`, `Expansion`, `FeatureMap`, `Posterior` and `BlockBasis`. Anything else is refused by name.
+kernels, `Blend`, `Expansion`, `FeatureMap`, `Posterior`, `LocalPosterior`, `Trend` and `BlockBasis`. Anything else is
+refused by name.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from blockbasis._typing import FloatArray
 from blockbasis.estimators.blending import Blend
 from blockbasis.estimators.expansion import Expansion
 from blockbasis.estimators.feature_map import FeatureMap
+from blockbasis.estimators.local_posterior import LocalPosterior
 from blockbasis.estimators.posterior import Posterior
+from blockbasis.estimators.trend import Trend
 from blockbasis.kernels import CallableKernel, Kernel, as_kernel
 from blockbasis.kernels.convert import is_sklearn
 from blockbasis.kernels.description import describe_kernel, restored_kernel
@@ -28,7 +31,9 @@ from blockbasis.operators.storage import (
 
 _TAG = "__kind__"
 #: Dataclasses that are saved field by field.
-_STRUCTURES: dict[str, type[Any]] = {cls.__name__: cls for cls in (Blend, Expansion, FeatureMap, Posterior)}
+_STRUCTURES: dict[str, type[Any]] = {
+    cls.__name__: cls for cls in (Blend, Expansion, FeatureMap, LocalPosterior, Posterior, Trend)
+}
 
 
 def described(parameters: dict[str, Any], fitted: dict[str, Any]) -> tuple[dict[str, Any], dict[str, FloatArray]]:

@@ -12,6 +12,7 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from blockbasis._typing import FloatArray
 from blockbasis.kernels.base import Kernel, RadialKernel, squared_distances
@@ -22,7 +23,7 @@ from blockbasis.kernels.metric import WithMetric
 def log_parameters(kernel: Kernel) -> FloatArray:
     """Logarithms of all hyperparameters."""
     if isinstance(kernel, RadialKernel):
-        return np.log(np.atleast_1d(kernel.bandwidth))
+        return np.asarray(np.log(np.atleast_1d(kernel.bandwidth)))
     if isinstance(kernel, White) and not isinstance(kernel, Zero):
         return np.log([kernel.variance])
     if isinstance(kernel, Scaled):
@@ -30,6 +31,18 @@ def log_parameters(kernel: Kernel) -> FloatArray:
     if isinstance(kernel, WithMetric):
         return log_parameters(kernel.kernel)
     return np.concatenate([log_parameters(part) for part in _free_parts(kernel)] or [np.empty(0)])
+
+
+def are_lengths(kernel: Kernel) -> npt.NDArray[np.bool_]:
+    """Which of the `log_parameters` are lengths."""
+    if isinstance(kernel, Scaled):
+        return np.concatenate(([False], are_lengths(kernel.kernel)))
+    if isinstance(kernel, WithMetric):
+        return are_lengths(kernel.kernel)
+    parts = _free_parts(kernel)
+    if parts:
+        return np.concatenate([are_lengths(part) for part in parts])
+    return np.full(len(log_parameters(kernel)), isinstance(kernel, RadialKernel))
 
 
 def with_log_parameters(kernel: Kernel, values: FloatArray) -> Kernel:
