@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 import blockbasis as bb
 from blockbasis import GaussianProcessRegressor
+from blockbasis.estimators import gaussian_process, likelihood, local_posterior
 
 FIXED = {"bandwidth": 1.5, "signal_variance": 2.0, "alpha": 0.1, "mean": None, "random_state": 0}
 OF_THE_FUNCTION = {"return_std": True, "include_noise": False}
@@ -261,6 +262,11 @@ def test_constant_targets(data):
         ({"signal_variance": "median"}, TypeError, "'signal_variance' parameter"),
         ({"bandwidth": -1.0}, ValueError, "'bandwidth' parameter of GaussianProcessRegressor"),
         ({"normalize_y": "yes"}, TypeError, "'normalize_y' parameter"),
+        ({"bandwidth": [1.0, 0.0]}, ValueError, "'bandwidth' parameter of GaussianProcessRegressor"),
+        ({"bandwidth": [1.0, np.nan]}, ValueError, "'bandwidth' parameter of GaussianProcessRegressor"),
+        ({"bandwidth": [1.0, 1.0, 1.0]}, ValueError, "must have 3 columns"),
+        ({"mean": "cubic"}, ValueError, "'mean' parameter of GaussianProcessRegressor"),
+        ({"n_restarts_optimizer": -1}, ValueError, "'n_restarts_optimizer' parameter"),
         ({"kernel": "cubic"}, ValueError, "'kernel' parameter of GaussianProcessRegressor"),
         ({"n_clusters": 0}, ValueError, "'n_clusters' parameter of GaussianProcessRegressor"),
     ],
@@ -282,6 +288,8 @@ def test_bad_data(data):
         clone(model).predict(X_new)
     with pytest.raises(RuntimeError, match="At most one"):
         model.fit(X, y).predict(X_new, return_std=True, return_cov=True)
+    with pytest.raises(TypeError, match="'include_noise' parameter"):
+        model.predict(X_new, return_std=True, include_noise="no")
     with pytest.raises(ValueError, match="'n_samples' parameter"):
         model.sample_y(X_new, 0)
 
@@ -290,3 +298,147 @@ def test_no_noise_on_points_that_coincide():
     X = np.repeat(np.linspace(0, 1, 10), 2)[:, np.newaxis]
     with pytest.raises(np.linalg.LinAlgError, match="larger 'alpha' to GaussianProcessRegressor"):
         GaussianProcessRegressor(bandwidth=1.0, signal_variance=1.0, alpha=0.0).fit(X, X[:, 0])
+
+
+# --- hyperparameters and mean ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lengths_tell_which_columns_matter(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(300, 10)) * np.geomspace(1e-3, 1e3, 10)
+    Z = X / X.std(axis=0)
+    y = np.sin(2 * Z[:, 1]) + Z[:, 4] * Z[:, 7] + 0.1 * rng.normal(size=300)
+    model = GaussianProcessRegressor(random_state=seed).fit(X, y)
+    lengths = model.bandwidth_ / X.std(axis=0)
+    assert np.delete(lengths, [1, 4, 7]).min() > 10 * lengths[[1, 4, 7]].max()
+    assert np.sqrt(model.noise_variance_) == pytest.approx(0.1, rel=0.2)
+
+
+def test_all_parts_of_a_sum_are_fitted(data):
+    X, y, _ = data
+    kernel = 1.0 * bb.Gaussian([1.0, 1.0]) + 0.5 * bb.Matern(3.0) + bb.White(0.3)
+    model = GaussianProcessRegressor(kernel, signal_variance=1.0, alpha=1e-10, mean=None, random_state=0).fit(X, y)
+    theirs = Exact(kernel.to_sklearn(), n_restarts_optimizer=2, random_state=0).fit(X, y)
+    assert type(model.kernel_) is type(kernel)
+    assert model.bandwidth_ is None
+    assert model.log_marginal_likelihood_value_ >= theirs.log_marginal_likelihood_value_ - 0.05
+    assert model.noise_variance_ == pytest.approx(0.09, rel=0.4)
+
+
+def test_a_linear_mean_goes_on_beyond_the_data(data):
+    X, _, _ = data
+    rng = np.random.default_rng(0)
+    y = 3.0 + 2.0 * X[:, 0] - X[:, 1] + 0.1 * rng.normal(size=200)
+    far = np.array([[30.0, -20.0]])
+    linear = GaussianProcessRegressor(mean="linear", random_state=0).fit(X, y)
+    assert linear.predict(far)[0] == pytest.approx(83.0, rel=0.05)
+    constant = GaussianProcessRegressor(mean="constant", bandwidth=1.0, random_state=0).fit(X, y)
+    assert constant.predict(far)[0] == pytest.approx(y.mean())
+    assert GaussianProcessRegressor(mean=None, bandwidth=1.0, random_state=0).fit(X, y).predict(far)[0] == 0
+    shifted = GaussianProcessRegressor(mean="constant", bandwidth=1.0, random_state=0).fit(X, y + 1e4)
+    np.testing.assert_allclose(shifted.predict(X) - 1e4, constant.predict(X), atol=1e-3)
+
+
+def test_deviations_of_new_targets_have_the_noise(data):
+    X, y, X_new = data
+    model = GaussianProcessRegressor(**FIXED).fit(X, y)
+    _, function = model.predict(X_new, **OF_THE_FUNCTION)
+    _, target = model.predict(X_new, return_std=True)
+    np.testing.assert_allclose(target**2, function**2 + 0.1, rtol=1e-10)
+    _, covariance = model.predict(X_new, return_cov=True)
+    _, of_function = model.predict(X_new, return_cov=True, include_noise=False)
+    np.testing.assert_allclose(covariance - of_function, 0.1 * np.eye(60), atol=1e-12)
+    noises = np.linspace(0.05, 0.15, 200)
+    varied = GaussianProcessRegressor(**{**FIXED, "alpha": noises}).fit(X, y)
+    of_targets, of_functions = (varied.predict(X_new, return_std=True, include_noise=flag)[1] for flag in (True, False))
+    np.testing.assert_allclose(of_targets**2 - of_functions**2, 0.1, rtol=1e-6)
+
+
+@pytest.fixture
+def many(monkeypatch):
+    """Points beyond the number that is kept exactly, which is smaller here."""
+    for module in (likelihood, gaussian_process):
+        monkeypatch.setattr(module, "SAMPLE_POINTS", 400)
+    monkeypatch.setattr(local_posterior, "INDUCING_POINTS", 100)
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-3, 3, size=(1_800, 2))
+    y = np.sin(2 * X[:, 0]) * np.cos(X[:, 1]) + 5.0 + 0.2 * rng.standard_normal(1_800)
+    return X[:800], y[:800], X[800:], y[800:]
+
+
+def test_intervals_cover_what_they_say(many):
+    X, y, X_new, y_new = many
+    for seed in range(3):
+        model = GaussianProcessRegressor(random_state=seed).fit(X, y)
+        mean, std = model.predict(X_new, return_std=True)
+        for deviations, coverage in ((1.2816, 0.8), (1.96, 0.95)):
+            assert np.mean(np.abs(y_new - mean) < deviations * std) == pytest.approx(coverage, abs=0.04)
+        assert np.sqrt(np.mean((y_new - mean) ** 2)) < 0.22
+        assert np.sqrt(model.noise_variance_) == pytest.approx(0.2, rel=0.1)
+
+
+def test_many_points_come_near_to_the_exact_process(many, tmp_path):
+    X, y, X_new, _ = many
+    settings = {"bandwidth": [1.0, 2.0], "signal_variance": 0.5, "alpha": 0.04, "random_state": 0}
+    model = GaussianProcessRegressor(**settings).fit(X, y)
+    exact = GaussianProcessRegressor(**settings, n_clusters=1, rank=800).fit(X, y)
+    found, expected = (each.predict(X_new, **OF_THE_FUNCTION) for each in (model, exact))
+    np.testing.assert_allclose(found[0], expected[0], atol=0.02)
+    np.testing.assert_allclose(found[1], expected[1], atol=0.01)
+    assert model.alpha_.shape == (800,)
+    bb.save(model, tmp_path / "model.bbf")
+    again = bb.load(tmp_path / "model.bbf")
+    np.testing.assert_array_equal(again.predict(X_new, return_std=True)[1], model.predict(X_new, return_std=True)[1])
+    assert model.sample_y(X_new[:5], 3).shape == (5, 3)
+    few = GaussianProcessRegressor(**settings, n_clusters=2).fit(X, y)
+    assert len(few._posterior.noises) == 2
+
+
+# --- data at the edge ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_few_rows(n):
+    X = np.arange(2.0 * n).reshape(n, 2)
+    mean, std = GaussianProcessRegressor(random_state=0).fit(X, X[:, 0]).predict(X, return_std=True)
+    assert np.isfinite(mean).all() and np.isfinite(std).all()
+    np.testing.assert_allclose(mean.mean(), X[:, 0].mean(), atol=0.5)
+
+
+def test_columns_that_do_not_vary_change_nothing(data):
+    X, y, X_new = data
+    wide, wide_new = (np.column_stack((np.full(len(each), 7.0), each)) for each in (X, X_new))
+    settings = {"alpha": 0.1, "random_state": 0}
+    model = GaussianProcessRegressor(**settings).fit(wide, y)
+    assert np.isfinite(model.bandwidth_).all()
+    expected = GaussianProcessRegressor(**settings).fit(X, y).predict(X_new)
+    np.testing.assert_allclose(model.predict(wide_new), expected, atol=0.05)
+    GaussianProcessRegressor(mean="linear", random_state=0).fit(np.zeros((20, 2)), np.arange(20.0)).predict([[0, 0]])
+
+
+@pytest.mark.parametrize("mean", [None, "constant", "linear"])
+@pytest.mark.parametrize("scale", [1e160, 1e-170, 1e-20, 1e20])
+def test_targets_of_any_size(data, scale, mean):
+    X, y, X_new = data
+    settings = {"bandwidth": 1.5, "mean": mean, "random_state": 0}
+    expected = GaussianProcessRegressor(normalize_y=True, **settings).fit(X, y).predict(X_new, return_std=True)
+    found = GaussianProcessRegressor(normalize_y=True, **settings).fit(X, scale * y).predict(X_new, return_std=True)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one / scale, other, rtol=1e-5, atol=1e-7)
+    plain = GaussianProcessRegressor(**settings)
+    if 1e-150 < scale < 1e150:
+        assert np.isfinite(plain.fit(X, scale * y).predict(X_new, return_std=True)).all()
+    else:
+        with pytest.raises(ValueError, match="variance that float64 can hold.*normalize_y=True"):
+            plain.fit(X, scale * y)
+
+
+@pytest.mark.parametrize("value", [0.0, 7.3, -1e200])
+@pytest.mark.parametrize("settings", [{}, {"alpha": 0.1}, {"signal_variance": 1.0}, {"normalize_y": True}])
+def test_targets_that_do_not_vary(data, value, settings):
+    X, _, X_new = data
+    model = GaussianProcessRegressor(**settings, random_state=0).fit(X, np.full(200, value))
+    mean, std = model.predict(X_new, return_std=True)
+    np.testing.assert_allclose(mean, value)
+    assert np.isfinite(std).all()

@@ -19,7 +19,14 @@ from blockbasis._validation import (
     check_positive,
     check_ridge,
 )
-from blockbasis.estimators.base import KernelEstimator, bandwidth_of, has_bandwidth, make_kernel, median_distance
+from blockbasis.estimators.base import (
+    EXACT_POINTS,
+    KernelEstimator,
+    bandwidth_of,
+    has_bandwidth,
+    make_kernel,
+    median_distance,
+)
 from blockbasis.estimators.continuation import continued, surroundings
 from blockbasis.estimators.likelihood import SAMPLE_POINTS, Covariance, Sample, most_likely
 from blockbasis.estimators.local_posterior import CLUSTER_POINTS, Conditioned, conditioned
@@ -317,7 +324,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         return Conditioned(Posterior.given(system, mean), compressed_likelihood(system, Y), dual)
 
     def _default_goal(self, n: int) -> dict[str, Any]:
-        return {"memory": dense_floats(n)}
+        return {"memory": dense_floats(max(n, EXACT_POINTS))}
 
     def _default_clusters(self, n: int) -> int:
         return max(n // CLUSTER_POINTS, 1)
