@@ -133,3 +133,21 @@ def test_threads_do_not_matter(data):
     one, two = fitted(data, 8), fitted(data, 8, n_jobs=2)
     assert one.value == two.value
     np.testing.assert_array_equal(one.posterior.variance(data[2], 1), two.posterior.variance(data[2], 2))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_points_in_a_gap_know_the_data_on_its_other_side(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-3, 3, size=(800, 2))
+    X[:, 0] += np.copysign(1.0, X[:, 0])
+    kernel, noise = bb.Laplacian([4.0, 4.0]), np.full(800, NOISE)
+    Y = rng.multivariate_normal(np.zeros(800), kernel(X) + NOISE * np.eye(800))[:, np.newaxis]
+    gap = rng.uniform([-0.9, -3], [0.9, 3], size=(200, 2))
+    exact = kernel(gap, X) @ np.linalg.solve(kernel(X) + NOISE * np.eye(800), Y)
+    monkeypatch.setattr(local_posterior, "INDUCING_POINTS", 1)
+    errors = {}
+    for facing in (0, 8):
+        monkeypatch.setattr(local_posterior, "_FACING", facing)
+        posterior = conditioned(kernel, X, Y, noise, 40, np.random.default_rng(seed), 1).posterior
+        errors[facing] = np.sqrt(np.mean((posterior.mean(gap, 1) - exact) ** 2))
+    assert errors[8] < 0.85 * errors[0]

@@ -18,22 +18,27 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
+from scipy.linalg import blas
 
 from blockbasis._linalg import shifted_cholesky, symmetric
 from blockbasis._parallel import map_threads, single_threaded
-from blockbasis._typing import FloatArray
+from blockbasis._typing import FloatArray, IntArray
 from blockbasis.estimators.blending import Blend
 from blockbasis.estimators.continuation import among, some_of, with_neighbours
 from blockbasis.estimators.expansion import Expansion, kernel_rows
 from blockbasis.estimators.posterior import Posterior
 from blockbasis.kernels import Kernel
 from blockbasis.matrix import tiles
-from blockbasis.partition import QUICK, kmeans
+from blockbasis.partition import QUICK, Partition, kmeans, nearest, nearest_points
 
 #: Inducing points, points of a cluster, and points of a neighbourhood at most.
 INDUCING_POINTS = 500
 CLUSTER_POINTS = 300
 _NEIGHBOURHOOD_POINTS = 1_500
+#: Clusters across a gap: so many at most, among so many of the nearest, by every fourth of so many of their points.
+_FACING = 8
+_CANDIDATES = 64
+_SIDE, _EVERY = 40, 4
 #: What is added to the diagonal of a matrix, as a share of its mean: rounding leaves less than that.
 _ROUNDING = 1e-10
 _PRECISE = 1e-14
@@ -195,7 +200,8 @@ def conditioned(
     with single_threaded():
         inducing, value, dual = _induced(core, X, Y, noise, drawn, n_jobs)
         partition = kmeans(X, n_clusters, clustered, QUICK)
-        rows = [some_of(each, _NEIGHBOURHOOD_POINTS, thinned) for each in with_neighbours(partition, X)]
+        around = [np.union1d(*both) for both in zip(with_neighbours(partition, X), _across(partition, X), strict=True)]
+        rows = [some_of(each, _NEIGHBOURHOOD_POINTS, thinned) for each in around]
         tasks = [(inducing, X[each], Y[each], noise[each]) for each in rows]
         weights = map_threads(_weights, tasks, n_jobs, "neighbourhoods")
     points = tuple(np.concatenate((inducing.points, X[each])) for each in rows)
@@ -240,15 +246,47 @@ def _induced(
     return inducing, value, np.concatenate(map_threads(residuals, pieces, n_jobs))
 
 
+def _across(partition: Partition, X: FloatArray) -> list[IntArray]:
+    """For each cluster, points at the far side of the gaps around it.
+
+    New points in a gap between clusters want data on all sides of it. The clusters around it are those for which no
+    centre is nearer to the midpoint of both centres than their own (a Gabriel graph); their points nearest to the
+    midpoint are its far side, of which some are enough.
+    """
+    centers = partition.centers
+    others = nearest_points(centers, centers, min(_CANDIDATES, len(centers)))
+    found = []
+    for i, candidates in enumerate(others):
+        middles = (centers[i] + centers[candidates]) / 2
+        at = nearest(middles, centers)
+        facing = np.flatnonzero((candidates != i) & ((at == candidates) | (at == i)))[:_FACING]
+        sides = [partition.order[partition.cluster(candidates[j])] for j in facing]
+        distances = [_squares(X[side] - middles[j]) for side, j in zip(sides, facing, strict=True)]
+        chosen = [
+            side[np.argsort(distance)[: _SIDE * _EVERY : _EVERY]]
+            for side, distance in zip(sides, distances, strict=True)
+        ]
+        found.append(np.concatenate([*chosen, np.empty(0, dtype=np.intp)]))
+    return found
+
+
 def _near(inducing: Inducing, X: FloatArray, noise: FloatArray) -> Near:
     p = inducing.features(X)
-    weighted = p / (_left(inducing.kernel, X, p) + noise)[:, np.newaxis]
-    far = shifted_cholesky(symmetric(inducing.precision - p.T @ weighted), _PRECISE * float(inducing.precision.max()))
+    deviations = np.sqrt(_left(inducing.kernel, X, p) + noise)[:, np.newaxis]
+    scaled = p / deviations
+    # Only lower triangles are computed, and read.
+    rest = _plus_gram(inducing.precision, -1.0, scaled)
+    far = shifted_cholesky(rest, _PRECISE * float(inducing.precision.max()))
     spread = linalg.solve_triangular(far, p.T, lower=True, check_finite=False)
-    covariance = symmetric(among(inducing.kernel, X) - p @ p.T + spread.T @ spread)
+    covariance = _plus_gram(_plus_gram(among(inducing.kernel, X), -1.0, p.T), 1.0, spread)
     covariance[np.diag_indices_from(covariance)] += noise
     factor = shifted_cholesky(covariance, _PRECISE * float(np.diagonal(covariance).max()))
-    return Near(p, far, spread, factor, weighted)
+    return Near(p, far, spread, factor, scaled / deviations)
+
+
+def _plus_gram(M: FloatArray, factor: float, A: FloatArray) -> FloatArray:
+    """The lower triangle of M + factor Aᵀ A, for a symmetric M."""
+    return np.asarray(blas.dsyrk(factor, A, beta=1.0, c=M, trans=1, lower=1))
 
 
 def _weights(inducing: Inducing, X: FloatArray, Y: FloatArray, noise: FloatArray) -> FloatArray:
