@@ -17,17 +17,18 @@ def main() -> None:
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, size=(N, 2))
     y = truth(X) + NOISE * rng.standard_normal(N)
-    model = bb.GaussianProcessRegressor(memory=30 * N, random_state=0).fit(X, y)
-    print(f"bandwidth {model.bandwidth_:.2f}, log marginal likelihood {model.log_marginal_likelihood_value_:.1f}")
+    model = bb.GaussianProcessRegressor(random_state=0).fit(X, y)
+    lengths = " and ".join(f"{length:.2f}" for length in model.bandwidth_)
+    print(f"lengths   {lengths}, log marginal likelihood {model.log_marginal_likelihood_value_:.1f}")
     print(f"noise     {np.sqrt(model.noise_variance_):.3f}, where {NOISE} was added")
 
     X_new = rng.uniform(-2, 2, size=(1_000, 2))
-    mean, std = model.predict(X_new, return_std=True)
+    mean, std = model.predict(X_new, return_std=True, include_noise=False)
     errors = np.abs(mean - truth(X_new))
     print(f"error     {np.sqrt(np.mean(errors**2)):.3f} root mean square, deviations of {std.mean():.3f} in the mean")
     print(f"within two deviations: {np.mean(errors < 2 * std):.0%}")
 
-    _, far = model.predict([[40.0, 40.0]], return_std=True)
+    _, far = model.predict([[40.0, 40.0]], return_std=True, include_noise=False)
     print(f"far away the deviation is {far[0]:.2f}, the prior's {np.sqrt(model.signal_variance_):.2f}")
 
 

@@ -99,7 +99,7 @@ def test_a_small_cluster_sees_as_many_points_as_two_others():
     rng = np.random.default_rng(0)
     X = np.concatenate((rng.normal(size=(400, 2)), rng.normal(size=(5, 2)) + 6))
     A = compressed(X, bb.Gaussian(2.0), 0, partition=np.repeat([0, 1, 2], [200, 200, 5]), rank=5)
-    rows = continuation._with_neighbours(A.partition, X)
+    rows = continuation.with_neighbours(A.partition, X)
     assert min(len(each) for each in rows) >= 2 * 405 // 3
     for i, each in enumerate(rows):
         assert set(A.partition.order[A.partition.cluster(i)]) <= set(each)

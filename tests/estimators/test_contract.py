@@ -23,7 +23,8 @@ RIDGES = [
     SEARCHING_CLASSES,
 ]
 OTHERS = [
-    bb.GaussianProcessRegressor(bandwidth="median", n_jobs=1),
+    bb.GaussianProcessRegressor(n_jobs=1),
+    bb.GaussianProcessRegressor(bandwidth="median", mean="linear", n_clusters=3, rank=8, n_jobs=1),
     bb.BlockBasisFeatures(),
     bb.BlockBasisFeatures(n_components=4, n_clusters=2, rank=5, sparse_output=False),
     bb.KernelPCA(),

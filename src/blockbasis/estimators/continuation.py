@@ -86,7 +86,7 @@ def surroundings(
     core, X = mapped(A, X)
     streams = rng.spawn(A.n_clusters)
     with single_threaded():
-        every = _with_neighbours(A.partition, X)
+        every = with_neighbours(A.partition, X)
         tasks = [
             (core, X, rows, extension.points, int(max(rank, A.ranks.mean())), points_per_rank, stream)
             for rows, extension, rank, stream in zip(every, A.extensions, A.ranks, streams, strict=True)
@@ -104,7 +104,7 @@ def _around(
     rng: np.random.Generator,
 ) -> Surroundings:
     more = points_per_rank * rank
-    rows = _some(rows, _ROWS_PER_POINT * (len(first) + more), rng)
+    rows = some_of(rows, _ROWS_PER_POINT * (len(first) + more), rng)
     joining = _untold(kernel, X[rows], first, more, rng)
     points = np.concatenate((first, X[rows[joining]]))
     return Surroundings(rows, points, min(len(points), len(first) + POINTS_PER_RANK * rank))
@@ -201,7 +201,7 @@ def _fit(kernel: Kernel, X: FloatArray, values: FloatArray, around: Surroundings
 
 def _untold(kernel: Kernel, X: FloatArray, first: FloatArray, count: int, rng: np.random.Generator) -> IntArray:
     """Points of X drawn by the variance that they have of their own, once that of the ``first`` points is known."""
-    candidates = _some(np.arange(len(X)), _CANDIDATES_PER_POINT * count, rng)
+    candidates = some_of(np.arange(len(X)), _CANDIDATES_PER_POINT * count, rng)
     known = among(kernel, first)
     shift = _NEAR * float(np.diagonal(known).max())
     factor = shifted_cholesky(known, shift)
@@ -233,7 +233,7 @@ def _left_out(A: BlockBasis, X: FloatArray) -> FloatArray:
     return np.asarray(np.abs(own - held_diagonal(A.basis, A.inner)))
 
 
-def _with_neighbours(partition: Partition, X: FloatArray) -> list[IntArray]:
+def with_neighbours(partition: Partition, X: FloatArray) -> list[IntArray]:
     """Points of each cluster, those of others which have it as the nearest but their own, and those it shares.
 
     A cluster of few points far from all others is the nearest to new points of which it knows nothing. So where these
@@ -255,5 +255,6 @@ def _with_neighbours(partition: Partition, X: FloatArray) -> list[IntArray]:
     return rows
 
 
-def _some(rows: IntArray, limit: int, rng: np.random.Generator) -> IntArray:
+def some_of(rows: IntArray, limit: int, rng: np.random.Generator) -> IntArray:
+    """The rows, or as many drawn at random where there are more than a limit; ascending."""
     return rows if len(rows) <= limit else np.sort(rng.choice(rows, limit, replace=False))

@@ -1,61 +1,83 @@
-"""Gaussian process regression with a compressed covariance."""
+"""Gaussian process regression for many points."""
 
 from __future__ import annotations
 
-import math
-import warnings
 from typing import Any
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from blockbasis._typing import FloatArray
-from blockbasis._validation import check_flag, check_integer, check_positive, check_ridge
-from blockbasis.estimators.base import KernelEstimator, bandwidth_of, has_bandwidth, make_kernel, median_distance
+from blockbasis._validation import (
+    check_choice,
+    check_flag,
+    check_integer,
+    check_lengths,
+    check_points,
+    check_positive,
+    check_ridge,
+)
+from blockbasis.estimators.base import (
+    EXACT_POINTS,
+    KernelEstimator,
+    bandwidth_of,
+    has_bandwidth,
+    make_kernel,
+    median_distance,
+)
 from blockbasis.estimators.continuation import continued, surroundings
-from blockbasis.estimators.expansion import Expansion
-from blockbasis.estimators.likelihood import Evidence, climb, most_likely, with_own_variances
-from blockbasis.estimators.posterior import Posterior
-from blockbasis.exceptions import PerformanceWarning
-from blockbasis.operators.block_basis import BlockBasis
+from blockbasis.estimators.likelihood import SAMPLE_POINTS, Covariance, Sample, most_likely
+from blockbasis.estimators.local_posterior import CLUSTER_POINTS, Conditioned, conditioned
+from blockbasis.estimators.posterior import Posterior, compressed_likelihood, with_own_variances
+from blockbasis.estimators.trend import TRENDS, Trend, column_scales, largest
+from blockbasis.kernels import Kernel
 from blockbasis.operators.storage import storable
+from blockbasis.planning.costs import dense_floats
 from blockbasis.progress import reporting
+from blockbasis.solvers.direct import RidgeSystem
 
-#: bandwidth="auto" looks at these multiples of the median distance first, and then settles the logarithm so finely.
-_MULTIPLES = np.array([1 / 16, 1 / 4, 1.0, 4.0, 16.0])
-_SETTLED = 0.02
+#: Noise that a search starts from, as a share of the targets' variance.
+_START_NOISE = 0.1
+#: Stands for the squared unit of targets that do not vary.
+_NOTHING = 1e-300
 
 
 @storable
 class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator):
-    """Gaussian process regression for many points, its parameters chosen by the marginal likelihood.
+    """Gaussian process regression for many points, its hyperparameters chosen by the marginal likelihood.
 
-    scikit-learn's estimator of the same name for the covariance ``signal_variance * k(x, x')`` plus noise, with the
-    kernel matrix compressed. Its memory is that of the factorization, and a prediction costs the same however many
-    points it was fitted on.
+    scikit-learn's estimator of the same name for the covariance ``signal_variance * k(x, x')`` plus noise, around a
+    mean. Up to 1,500 points it is the exact process. Of more points each neighbourhood is, and data farther away are
+    known by inducing points; a prediction costs the same however many points there were.
 
     Parameters
     ----------
     kernel : str, Kernel or callable, default="gaussian"
         k, of unit variance where it has a name; see `KernelRidge`. Its white noise is noise beside ``alpha``.
-    bandwidth : float, "auto", "median" or None, default="auto"
-        "auto": the bandwidth of largest marginal likelihood between 1/16 and 16 times the median distance of the
-        points, found by some dozen factorizations; a kernel object with one length for each column, and a sum or
-        product, keep theirs. Others as in `KernelRidge`.
+    bandwidth : float, array-like of shape (n_features,), "auto", "median" or None, default="auto"
+        "auto" maximizes the marginal likelihood, together with all that is "auto" below: one length for each column
+        where the kernel has a name; for a kernel object its own lengths, one or one for each column, and the scales
+        and noises of its parts, sums and products included. Others as in `KernelRidge`; None keeps a kernel object as
+        it is.
     signal_variance : float or "auto", default="auto"
         Prior variance of the function. "auto" maximizes the marginal likelihood.
     alpha : float, array-like of shape (n_samples,) or "auto", default="auto"
         Variance of the noise, of all targets or of each point. "auto" maximizes the marginal likelihood, for a noise
         that is the same everywhere. scikit-learn's own default is 1e-10.
+    mean : {"constant", "linear"} or None, default="constant"
+        The mean of the process, fitted by least squares and then taken as known; None is 0, as in scikit-learn.
     normalize_y : bool, default=False
         Whether targets are scaled to mean 0 and variance 1; ``signal_variance`` and ``alpha`` are then those of the
         scaled targets, as in scikit-learn.
-    tol, memory, n_clusters, rank
-        As in `blockbasis.factorize`. With none of ``tol``, ``memory`` and ``rank``: up to 1,000 points are kept
-        exactly, more in 100 floats for each point. To choose a bandwidth, give a budget and not a tolerance: the
-        same ``tol`` leaves smooth kernels fewer directions, which speaks against them.
+    n_restarts_optimizer : int, default=0
+        Searches for the largest likelihood from random places, beside the first.
+    tol, memory, rank
+        As in `blockbasis.factorize`: with one of them the process is that of a compressed kernel matrix. Where it needs
+        more than half of the dense matrix, nothing is compressed.
+    n_clusters : int, default=None
+        Of the factorization, or neighbourhoods without one; None is one for 300 points.
     random_state : int, RandomState or None, default=None
     n_jobs : int, default=None
         Threads; None is one for each core.
@@ -65,15 +87,16 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
     Attributes
     ----------
     kernel_ : Kernel
-        With the bandwidth chosen.
+        With the hyperparameters chosen.
     bandwidth_ : float, ndarray of shape (n_features,) or None
     signal_variance_ : float
     noise_variance_ : float or ndarray of shape (n_samples,)
         All noise of the targets: ``alpha``, and that of the kernel times ``signal_variance_``.
     log_marginal_likelihood_value_ : float
-        Of the targets (scaled, if asked for) under the parameters chosen; summed over several targets.
+        Of all targets (scaled, if asked for) around their mean, under the hyperparameters chosen; summed over several
+        targets. Of more than 1,500 points it is that of the approximate prior.
     alpha_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
-        Dual coefficients, as in scikit-learn.
+        Dual coefficients under the same prior, as in scikit-learn.
     n_features_in_ : int
 
     See Also
@@ -82,26 +105,35 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
 
     Notes
     -----
-    The prior is that of the fully independent training conditional: s u(x)ᵀ C u(x') for two points, s k(x, x) for one.
-    What the compression does not hold of a point's variance is thus kept, as independent of all else; far from the
-    data, where u(x) vanishes, the standard deviation returns to that of the prior. Covariances between new points
-    start from their exact kernel. Where the kernel of the factorization would give a new point more variance than it
-    has, the point's coordinates are shortened to it.
+    Hyperparameters maximize the exact likelihood, by L-BFGS with analytic gradients: of all points up to 1,500, and
+    beyond of a random sample of 1,500 together with ten patches of 150 points next to each other, which tell what is
+    noise and what is finer than the distances in the sample.
+
+    Of more than 1,500 points, 500 drawn at random are inducing points: through them every point knows all data, as in
+    the fully independent training conditional. The points in and around a cluster are then conditioned on with their
+    exact covariance, a partially independent conditional with overlapping blocks [1]_. Near the border between
+    clusters, means and variances are weighted means over both sides: they are continuous.
+
+    With ``tol``, ``memory`` or ``rank``, the prior is s u(x)ᵀ C u(x') for two points and s k(x, x) for one.
+
+    References
+    ----------
+    .. [1] E. Snelson, Z. Ghahramani: Local and global sparse Gaussian process approximations. AISTATS 2007.
 
     Examples
     --------
     >>> import numpy as np
     >>> import blockbasis as bb
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(-3, 3, size=(150, 1))
+    >>> X = rng.uniform(-3, 3, size=(150, 2))
     >>> y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=150)
     >>> model = bb.GaussianProcessRegressor(random_state=0).fit(X, y)
     >>> bool(abs(np.sqrt(model.noise_variance_) - 0.1) < 0.02)
     True
-    >>> mean, std = model.predict([[0.5], [50.0]], return_std=True)
-    >>> bool(abs(mean[0] - np.sin(1.0)) < 0.05)
+    >>> bool(model.bandwidth_[1] > 10 * model.bandwidth_[0])  # the second column does not matter
     True
-    >>> bool(np.isclose(std[1] ** 2, model.signal_variance_))
+    >>> mean, std = model.predict([[0.5, 0.0]], return_std=True, include_noise=False)
+    >>> bool(abs(mean[0] - np.sin(1.0)) < 0.05 and std[0] < 0.05)
     True
     """
 
@@ -112,7 +144,9 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         bandwidth: Any = "auto",
         signal_variance: Any = "auto",
         alpha: Any = "auto",
+        mean: str | None = "constant",
         normalize_y: bool = False,
+        n_restarts_optimizer: int = 0,
         tol: float | None = None,
         memory: int | str | None = None,
         n_clusters: int | None = None,
@@ -125,7 +159,9 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         self.bandwidth = bandwidth
         self.signal_variance = signal_variance
         self.alpha = alpha
+        self.mean = mean
         self.normalize_y = normalize_y
+        self.n_restarts_optimizer = n_restarts_optimizer
         self.tol = tol
         self.memory = memory
         self.n_clusters = n_clusters
@@ -146,40 +182,42 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         -------
         self
         """
-        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=[np.float64, np.float32], order="C")
-        signal = None if self._is_auto(self.signal_variance) else self._positive("signal_variance")
-        noise = None if self._is_auto(self.alpha) else self._noise(X.shape[0])
-        Y = self._scaled(np.asarray(y, dtype=np.float64).reshape(len(y), -1))
-        evidence = self._evidence(X, Y, signal, noise)
-        dual = evidence.system.solve(Y)
+        X, y = self._validated(X, y, multi_output=True, y_numeric=True)
+        X = check_points(X, name="X", caller=self._caller)
+        searching, conditioning = self._streams(2)
+        Y, unit = self._residuals(X, np.asarray(y, dtype=np.float64).reshape(len(y), -1))
+        given = 0.0 if self._is_auto(self.alpha) else self._noise(len(X)) / unit
+        start = self._start(X, unit, searching)
+        restarts = check_integer(self.n_restarts_optimizer, name="n_restarts_optimizer", caller=self._caller, low=0)
+        data = Sample(X.astype(np.float64, copy=False), Y, np.broadcast_to(given, len(X)))
+        chosen = most_likely(start, data, restarts, searching) if Y.any() else start
+        signal = chosen.signal_variance
+        noise = (given + chosen.noise) / signal + chosen.kernel.noise
+        with reporting(self.verbose > 0):
+            found = self._conditioned(chosen.kernel, X, Y / np.sqrt(signal), noise, conditioning)
 
-        kernel = evidence.system.A.kernel
-        assert kernel is not None
-        self.kernel_ = kernel
-        self.bandwidth_ = bandwidth_of(self.kernel_)
-        self.signal_variance_ = evidence.signal_variance
-        self.noise_variance_ = evidence.noise_variance + evidence.signal_variance * kernel.noise
-        self.log_marginal_likelihood_value_ = evidence.value
-        self.alpha_ = (dual / evidence.signal_variance).reshape(y.shape)
-        self._posterior = Posterior.given(evidence.system, self._mean(evidence.system.A, X, dual))
+        self.kernel_ = chosen.kernel
+        self.bandwidth_ = bandwidth_of(chosen.kernel)
+        self.signal_variance_ = signal * unit
+        self.noise_variance_ = noise * self.signal_variance_
+        self.log_marginal_likelihood_value_ = found.value - 0.5 * Y.size * np.log(signal * unit)
+        self.alpha_ = (found.dual / np.sqrt(signal * unit)).reshape(y.shape)
+        self._scale = np.sqrt(signal * unit) * self._y_scale
+        self._posterior = found.posterior
         self._flat = y.ndim == 1
         return self
 
-    def _mean(self, A: BlockBasis, X: FloatArray, dual: FloatArray) -> Expansion:
-        """The mean at the points, continued to new points."""
-        (rng,) = self._streams(1)
-        with reporting(self.verbose > 0):
-            around = surroundings(A, X, rng, self._threads())
-            return continued(A, X, dual, around, self._threads())
-
-    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        """Mean of the function at new points, with its standard deviation or covariance where asked for.
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, include_noise: bool = True) -> Any:
+        """Mean at new points, with the standard deviation or covariance of new targets where asked for.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         return_std, return_cov : bool, default=False
-            At most one. Both are of the function, without noise.
+            At most one.
+        include_noise : bool, default=True
+            Whether deviations and covariances are those of new targets, with their noise, or of the function. Where
+            ``alpha`` has one noise for each point, new ones have the mean of it.
 
         Returns
         -------
@@ -192,15 +230,19 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         check_is_fitted(self)
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std and return_cov can be asked for.")
+        noisy = check_flag(include_noise, name="include_noise", caller=f"{self._caller}.predict")
         X = self._check_X(X, reset=False)
-        mean = self._unscaled(self._posterior.mean(X, self._threads()))
+        mean = self._trend(X) + self._posterior.mean(X, self._threads()) * self._scale
+        mean = mean[:, 0] if self._flat else mean
+        noise = float(np.mean(self.noise_variance_)) / self.signal_variance_ if noisy else 0.0
         if return_std:
-            deviations = np.sqrt(self._posterior.variance(X, self._threads()))
-            return mean, self._spread(deviations, 1)
-        return (mean, self._spread(self._posterior.covariance(X), 2)) if return_cov else mean
+            return mean, self._spread(np.sqrt(self._posterior.variance(X, self._threads()) + noise), 1)
+        if return_cov:
+            return mean, self._spread(self._posterior.covariance(X) + noise * np.eye(len(X)), 2)
+        return mean
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> FloatArray:
-        """Functions drawn from the posterior, at new points.
+        """Functions drawn from the posterior, at new points, without noise.
 
         Parameters
         ----------
@@ -214,67 +256,111 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         """
         count = check_integer(n_samples, name="n_samples", caller=f"{self._caller}.sample_y", low=1)
         rng = check_random_state(random_state)
-        mean, cov = self.predict(X, return_cov=True)
+        mean, cov = self.predict(X, return_cov=True, include_noise=False)
         if self._flat:
             return _draws(mean, cov, count, rng)
         return np.stack([_draws(mean[:, j], cov[..., j], count, rng) for j in range(mean.shape[1])], axis=1)
 
-    # --- fitting -----------------------------------------------------------------------------------------------------
+    # --- hyperparameters ---------------------------------------------------------------------------------------------
 
-    def _evidence(
-        self, X: FloatArray, Y: FloatArray, signal: float | None, noise: float | FloatArray | None
-    ) -> Evidence:
-        streams = self._streams(2)
-        seed = int(streams[1].integers(2**31))  # the same for each bandwidth: their difference is not by chance
+    def _start(self, X: FloatArray, unit: float, rng: np.random.Generator) -> Covariance:
+        """The covariance that a search begins with, for targets in units whose square is ``unit``."""
+        free_signal, free_noise = self._is_auto(self.signal_variance), self._is_auto(self.alpha)
+        signal = 1.0
+        if not free_signal:
+            signal = check_positive(self.signal_variance, name="signal_variance", caller=self._caller) / unit
+        free_kernel = self._is_auto(self.bandwidth)
+        kernel = self._start_kernel(X, rng) if free_kernel else self._given_kernel(X, rng)
+        return Covariance(kernel, signal, _START_NOISE if free_noise else 0.0, free_kernel, free_signal)
 
-        def of_bandwidth(bandwidth: float | None) -> Evidence:
-            A = self._factorize(X, self._kernel(bandwidth), np.random.default_rng(seed))
-            return most_likely(with_own_variances(A, X), Y, signal, noise)
+    def _start_kernel(self, X: FloatArray, rng: np.random.Generator) -> Kernel:
+        """The kernel that a search for its hyperparameters begins with."""
+        made = make_kernel(self.kernel, None, caller=self._caller)
+        if isinstance(self.kernel, str):
+            return make_kernel(self.kernel, np.sqrt(X.shape[1]) * column_scales(X)[1], caller=self._caller)
+        if has_bandwidth(made):
+            return make_kernel(self.kernel, median_distance(made.coordinates(X), rng), caller=self._caller)
+        return made
 
-        try:
-            if not self._is_auto(self.bandwidth):
-                return of_bandwidth(self._bandwidth(X, streams[0]))
-            made = make_kernel(self.kernel, None, caller=self._caller)
-            if not has_bandwidth(made):
-                return of_bandwidth(None)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", PerformanceWarning)  # of bandwidths that nobody asked for
-                places = np.log(median_distance(made.coordinates(X), streams[0]) * _MULTIPLES)
-                return climb(lambda x: of_bandwidth(math.exp(x)), places, _SETTLED)
-        except np.linalg.LinAlgError as error:
-            raise np.linalg.LinAlgError(
-                f"The covariance of the targets is not positive definite. Give a larger 'alpha' to {self._caller}, "
-                f'or "auto". ({error})'
-            ) from error
+    def _given_kernel(self, X: FloatArray, rng: np.random.Generator) -> Kernel:
+        if np.ndim(self.bandwidth) == 1:
+            return make_kernel(
+                self.kernel, check_lengths(self.bandwidth, name="bandwidth", caller=self._caller), caller=self._caller
+            )
+        return self._kernel(self._bandwidth(X, rng))
 
     @staticmethod
     def _is_auto(value: Any) -> bool:
         return isinstance(value, str) and value == "auto"
 
-    def _positive(self, name: str) -> float:
-        return check_positive(getattr(self, name), name=name, caller=self._caller)
-
     def _noise(self, n: int) -> float | FloatArray:
         return check_ridge(self.alpha, n, name="alpha", caller=self._caller)
 
+    # --- the process given data --------------------------------------------------------------------------------------
+
+    def _conditioned(
+        self, kernel: Kernel, X: FloatArray, Y: FloatArray, noise: float | FloatArray, rng: np.random.Generator
+    ) -> Conditioned:
+        """For targets in units of the signal's deviation."""
+        goals = (self.tol, self.memory, self.rank)
+        if all(goal is None for goal in goals) and len(X) > SAMPLE_POINTS:
+            clusters = self._default_clusters(len(X))
+            if self.n_clusters is not None:
+                clusters = check_integer(self.n_clusters, name="n_clusters", caller=self._caller, low=1)
+            every = np.broadcast_to(noise, len(X))
+            return conditioned(kernel, X, Y, every, min(clusters, len(X)), rng, self._threads())
+        factoring, continuing = rng.spawn(2)
+        try:
+            A = with_own_variances(self._factorize(X, kernel, factoring), X)
+            system = RidgeSystem(A, noise - kernel.noise)
+            dual = system.solve(Y)
+        except np.linalg.LinAlgError as error:
+            raise np.linalg.LinAlgError(
+                f"The covariance of the targets is not positive definite. Give a larger 'alpha' to {self._caller}, "
+                f'or "auto". ({error})'
+            ) from error
+        around = surroundings(A, X, continuing, self._threads())
+        mean = continued(A, X, dual, around, self._threads())
+        return Conditioned(Posterior.given(system, mean), compressed_likelihood(system, Y), dual)
+
+    def _default_goal(self, n: int) -> dict[str, Any]:
+        return {"memory": dense_floats(max(n, EXACT_POINTS))}
+
+    def _default_clusters(self, n: int) -> int:
+        return max(n // CLUSTER_POINTS, 1)
+
     # --- targets -----------------------------------------------------------------------------------------------------
 
-    def _scaled(self, Y: FloatArray) -> FloatArray:
-        self._y_mean, self._y_scale = np.zeros(Y.shape[1]), np.ones(Y.shape[1])
-        if check_flag(self.normalize_y, name="normalize_y", caller=self._caller):
-            self._y_mean, deviations = Y.mean(axis=0), Y.std(axis=0)
-            constant = deviations <= 10 * np.finfo(np.float64).eps * np.abs(self._y_mean)
-            self._y_scale = np.where(constant, 1.0, deviations)
-        return (Y - self._y_mean) / self._y_scale
-
-    def _unscaled(self, mean: FloatArray) -> FloatArray:
-        mean = mean * self._y_scale + self._y_mean
-        return mean[:, 0] if self._flat else mean
+    def _residuals(self, X: FloatArray, Y: FloatArray) -> tuple[FloatArray, float]:
+        """Targets less their mean, in units such that their mean square is 1, and the square of this unit."""
+        kind = None if self.mean is None else check_choice(self.mean, TRENDS, name="mean", caller=self._caller)
+        normalize = check_flag(self.normalize_y, name="normalize_y", caller=self._caller)
+        self._trend = Trend.fitted(kind or ("constant" if normalize else None), X, Y)
+        left, size = Y - self._trend(X), np.abs(Y).max(axis=0)
+        left[:, np.abs(left).max(axis=0) <= 10 * np.finfo(np.float64).eps * size] = 0  # what rounding leaves of a mean
+        self._y_scale = np.ones(Y.shape[1])
+        if normalize:
+            deviations = largest(Y) * (Y / largest(Y)).std(axis=0)
+            self._y_scale = np.where(left.any(axis=0), deviations, 1.0)
+        left = left / self._y_scale
+        if not left.any():
+            both = self._is_auto(self.signal_variance) and self._is_auto(self.alpha)
+            return left, _NOTHING if both else 1.0
+        unit = largest(left)
+        unit *= float(np.sqrt(np.mean((left / unit) ** 2)))
+        with np.errstate(over="ignore", under="ignore"):
+            square = np.square(unit)
+        if not np.finfo(np.float64).tiny <= square < np.inf:
+            raise ValueError(
+                f"The 'y' parameter of {self._caller} must have a variance that float64 can hold. Got targets of a "
+                f"standard deviation of {unit:.3g} instead. normalize_y=True takes them."
+            )
+        return left / unit, float(square)
 
     def _spread(self, values: FloatArray, power: int) -> FloatArray:
         """Deviations (power 1) or covariances (power 2) of every target."""
-        scales = math.sqrt(self.signal_variance_) ** power * self._y_scale**power
-        return values * scales[0] if self._flat else values[..., np.newaxis] * scales
+        scales = self._scale**power
+        return np.asarray(values * scales[0] if self._flat else values[..., np.newaxis] * scales)
 
 
 def _draws(mean: FloatArray, cov: FloatArray, count: int, rng: np.random.RandomState) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +22,29 @@ from blockbasis.solvers.direct import RidgeSystem
 #: Borders of deviations are narrower than those of the mean by this factor: the extension of a basis knows nothing of
 #: the points beyond the border of its cluster, and soon becomes worse than that of the nearest one.
 _NARROWER = 0.1
+#: A diagonal part below this share of the kernel's own is rounding.
+_ROUNDING = 1e-10
+
+
+def with_own_variances(A: BlockBasis, X: FloatArray) -> BlockBasis:
+    """U C Uᵀ + D with the diagonal of the kernel matrix of ``X``, white noise included, for one without D.
+
+    It is the prior of the fully independent training conditional (FITC): every point has its own exact variance.
+    Without D the noise has to account for the variance that is lost: on Abalone and Census house (2,500 points, 10
+    clusters, ranks 15 and 40, three bandwidths, noise 0.3) the likelihood was 1.4 to 40 times further from the exact
+    one. It is not so everywhere: with a noise far below the best, or where the errors of U C Uᵀ happen to cancel, D
+    can come out behind.
+    """
+    assert A.kernel is not None
+    own = A.kernel.diagonal(X).astype(np.float64)
+    left = np.maximum(own - A.diagonal(), A.kernel.noise)
+    return A if (left <= _ROUNDING * own).all() else replace(A, diagonal_part=left.astype(A.dtype))
+
+
+def compressed_likelihood(system: RidgeSystem, Y: FloatArray) -> float:
+    """Log-likelihood of targets Y, of shape (n, n_targets), whose covariance is that of a system."""
+    spread = len(Y) * math.log(2 * math.pi) + system.logdet()
+    return -0.5 * (float(np.sum(system.quadratic(Y))) + int(Y.shape[1]) * spread)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,10 @@ from blockbasis.estimators.calibration import Calibration
 from blockbasis.estimators.expansion import Expansion
 from blockbasis.estimators.feature_map import FeatureMap
 from blockbasis.estimators.intervals import Residuals
+from blockbasis.estimators.local_posterior import LocalPosterior
 from blockbasis.estimators.posterior import Posterior
 from blockbasis.estimators.structure import check_structure
+from blockbasis.estimators.trend import Trend
 from blockbasis.kernels import CallableKernel, Kernel, as_kernel
 from blockbasis.kernels.convert import is_sklearn
 from blockbasis.kernels.description import describe_kernel, restored_kernel
@@ -40,7 +42,8 @@ _DTYPES = {np.dtype(kind) for kind in (np.float64, np.float32, np.int64, np.int3
 _LARGEST_LABELS = 2**26
 #: Dataclasses that are saved field by field.
 _STRUCTURES: dict[str, type[Any]] = {
-    cls.__name__: cls for cls in (Blend, Calibration, Expansion, FeatureMap, Posterior, Residuals)
+    cls.__name__: cls
+    for cls in (Blend, Calibration, Expansion, FeatureMap, LocalPosterior, Posterior, Residuals, Trend)
 }
 
 

@@ -1,0 +1,313 @@
+"""Gaussian processes given many data: near data exactly, data farther away through inducing points.
+
+Prior: the fully independent training conditional (FITC) of some inducing points Z. With phi(x) = L^-1 k(Z, x) and
+L Lᵀ = k(Z, Z), two points have the covariance phi(x)ᵀ phi(x'), and what is left of a point's variance is its own. What
+is left is never negative, and neither is any covariance matrix below: the reason for Z beside the block basis.
+
+Each cluster of points takes the data of its neighbourhood out of FITC, and in again with their exact covariance: a
+partially independent conditional (E. Snelson, Z. Ghahramani, AISTATS 2007) whose blocks overlap. Points near the border
+between two clusters have the mean of both, with weights that change continuously.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy import linalg
+from scipy.linalg import blas
+
+from blockbasis._linalg import shifted_cholesky, symmetric
+from blockbasis._parallel import map_threads, single_threaded
+from blockbasis._typing import FloatArray, IntArray
+from blockbasis.estimators.blending import Blend
+from blockbasis.estimators.continuation import among, some_of, with_neighbours
+from blockbasis.estimators.expansion import Expansion, kernel_rows
+from blockbasis.estimators.posterior import Posterior
+from blockbasis.kernels import Kernel
+from blockbasis.matrix import tiles
+from blockbasis.partition import QUICK, Partition, kmeans, nearest, nearest_points
+
+#: Inducing points, points of a cluster, and points of a neighbourhood at most.
+INDUCING_POINTS = 500
+CLUSTER_POINTS = 300
+_NEIGHBOURHOOD_POINTS = 1_500
+#: Clusters across a gap: so many at most, among so many of the nearest, by every fourth of so many of their points.
+_FACING = 8
+_CANDIDATES = 64
+_SIDE, _EVERY = 40, 4
+#: What is added to the diagonal of a matrix, as a share of its mean: rounding leaves less than that.
+_ROUNDING = 1e-10
+_PRECISE = 1e-14
+
+
+@dataclass(frozen=True, eq=False)
+class Inducing:
+    """FITC given data: what all clusters share.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        As a function of mapped points, without white noise.
+    points : ndarray of shape (m, d)
+        Z.
+    root : ndarray of shape (m, m)
+        L.
+    precision : ndarray of shape (m, m)
+        B, of the weights w of phi(x)ᵀ w given all data; theirs was the identity.
+    evidence : ndarray of shape (m, n_targets)
+        B times the mean of w.
+    """
+
+    kernel: Kernel
+    points: FloatArray
+    root: FloatArray
+    precision: FloatArray
+    evidence: FloatArray
+
+    def features(self, X: FloatArray) -> FloatArray:
+        """phi(x) of every row of ``X``."""
+        return _features(self.kernel, self.points, self.root, X)
+
+    @cached_property
+    def factor(self) -> FloatArray:
+        """Cholesky factor of B."""
+        return np.asarray(linalg.cholesky(self.precision, lower=True, check_finite=False))
+
+    def covariance(self, X: FloatArray) -> FloatArray:
+        """Covariance of new points given all data."""
+        p = self.features(X)
+        spread = linalg.solve_triangular(self.factor, p.T, lower=True, check_finite=False)
+        return symmetric(among(self.kernel, X) - p @ p.T + spread.T @ spread)
+
+
+class Near(NamedTuple):
+    """The data of a neighbourhood, once those far away are known.
+
+    Parameters
+    ----------
+    features : ndarray of shape (n_near, m)
+    far : ndarray of shape (m, m)
+        Cholesky factor of the precision of w given the data far away.
+    spread : ndarray of shape (m, n_near)
+        Its inverse times the features: the covariance of phi(x)ᵀ w that is left.
+    factor : ndarray of shape (n_near, n_near)
+        Cholesky factor of the covariance of the near targets.
+    weighted : ndarray of shape (n_near, m)
+        Features over the variances that FITC sees the targets with.
+    """
+
+    features: FloatArray
+    far: FloatArray
+    spread: FloatArray
+    factor: FloatArray
+    weighted: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class LocalPosterior:
+    """A Gaussian process given data, for a prior of signal variance 1.
+
+    Parameters
+    ----------
+    mean : Expansion
+        One function for each target. The points of each cluster are the inducing points and its neighbourhood.
+    noises : tuple of ndarray of shape (n_near,)
+        Variances of the noise in each neighbourhood.
+    root, precision, evidence : ndarray
+        Of `Inducing`.
+    """
+
+    mean: Expansion
+    noises: tuple[FloatArray, ...]
+    root: FloatArray
+    precision: FloatArray
+    evidence: FloatArray
+
+    @property
+    def _inducing(self) -> Inducing:
+        points = self.mean.points[0][: len(self.root)]
+        return Inducing(self.mean.kernel.core, points, self.root, self.precision, self.evidence)
+
+    def variance(self, X: FloatArray, n_jobs: int) -> FloatArray:
+        """Variances of new points: of each cluster, and their mean with the weights that the mean has."""
+        X = self.mean.kernel.coordinates(X).astype(np.float64, copy=False)
+        shares = self.mean.blend.shares(X, self.mean.centers)
+        variances = np.zeros(len(X))
+        with single_threaded():
+            found = map_threads(self._variances, [(i, X[rows]) for i, rows, _ in shares], n_jobs, "variance")
+        for (_, rows, weights), values in zip(shares, found, strict=True):
+            variances[rows] += weights * values
+        return variances
+
+    def covariance(self, X: FloatArray) -> FloatArray:
+        """Covariance of new points among each other: the correlations of FITC, with the variances of `variance`."""
+        variances = self.variance(X, 1)
+        found = self._inducing.covariance(self.mean.kernel.coordinates(X).astype(np.float64, copy=False))
+        own = np.maximum(np.diagonal(found), np.finfo(np.float64).tiny)
+        scales = np.sqrt(variances / own)
+        return symmetric(scales[:, np.newaxis] * found * scales)
+
+    def _variances(self, i: int, X: FloatArray) -> FloatArray:
+        inducing, points = self._inducing, self.mean.points[i][len(self.root) :]
+        near = _near(inducing, points, self.noises[i])
+        own, variances = inducing.kernel.diagonal(X), np.empty(len(X))
+        for tile in tiles(len(X), len(points) + len(self.root)):
+            p = inducing.features(X[tile])
+            left = linalg.solve_triangular(near.far, p.T, lower=True, check_finite=False)
+            columns = kernel_rows(inducing.kernel, X[tile], points).T - near.features @ p.T + near.spread.T @ left
+            known = linalg.solve_triangular(near.factor, columns, lower=True, check_finite=False)
+            given = _squares(left.T) - _squares(p) - _squares(known.T)
+            variances[tile] = np.clip(own[tile] + given, 0, own[tile])
+        return variances
+
+
+class Conditioned(NamedTuple):
+    """A posterior, the log-likelihood of the targets and their dual coefficients, all for signal variance 1."""
+
+    posterior: LocalPosterior | Posterior
+    value: float
+    dual: FloatArray
+
+
+def conditioned(
+    kernel: Kernel,
+    X: FloatArray,
+    Y: FloatArray,
+    noise: FloatArray,
+    n_clusters: int,
+    rng: np.random.Generator,
+    n_jobs: int,
+) -> Conditioned:
+    """The process of a kernel of signal variance 1, given targets.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : ndarray of shape (n, d)
+    Y : ndarray of shape (n, n_targets)
+    noise : ndarray of shape (n,)
+        Variances of the noise of the targets, that of the kernel included.
+    n_clusters : int
+    rng : Generator
+    n_jobs : int
+    """
+    core, X = kernel.core, kernel.coordinates(X).astype(np.float64, copy=False)
+    drawn, clustered, thinned = rng.spawn(3)
+    with single_threaded():
+        inducing, value, dual = _induced(core, X, Y, noise, drawn, n_jobs)
+        partition = kmeans(X, n_clusters, clustered, QUICK)
+        around = [np.union1d(*both) for both in zip(with_neighbours(partition, X), _across(partition, X), strict=True)]
+        rows = [some_of(each, _NEIGHBOURHOOD_POINTS, thinned) for each in around]
+        tasks = [(inducing, X[each], Y[each], noise[each]) for each in rows]
+        weights = map_threads(_weights, tasks, n_jobs, "neighbourhoods")
+    points = tuple(np.concatenate((inducing.points, X[each])) for each in rows)
+    mean = Expansion(kernel, partition.centers, points, tuple(weights), Blend.of(partition, X))
+    noises = tuple(noise[each] for each in rows)
+    return Conditioned(LocalPosterior(mean, noises, inducing.root, inducing.precision, inducing.evidence), value, dual)
+
+
+def _induced(
+    kernel: Kernel, X: FloatArray, Y: FloatArray, noise: FloatArray, rng: np.random.Generator, n_jobs: int
+) -> tuple[Inducing, float, FloatArray]:
+    """FITC given all data, the log-likelihood of the targets, and their dual coefficients."""
+    n, n_targets = Y.shape
+    points = X[np.sort(rng.choice(n, min(INDUCING_POINTS, n), replace=False))]
+    K = among(kernel, points)
+    root = shifted_cholesky(K, _ROUNDING * float(np.trace(K)) / len(K))
+
+    def seen(rows: slice) -> tuple[FloatArray, FloatArray]:
+        """Features of some points, and the variances of their targets that these do not hold."""
+        p = _features(kernel, points, root, X[rows])
+        return p, _left(kernel, X[rows], p) + noise[rows]
+
+    def sums(rows: slice) -> tuple[FloatArray, FloatArray, float]:
+        p, variances = seen(rows)
+        weighted = p / variances[:, np.newaxis]
+        size = float(((Y[rows] / variances[:, np.newaxis]) * Y[rows]).sum())
+        return p.T @ weighted, weighted.T @ Y[rows], size + n_targets * float(np.log(variances).sum())
+
+    pieces = [(tile,) for tile in tiles(n, len(points))]
+    grams, right, sizes = zip(*map_threads(sums, pieces, n_jobs, "inducing points"), strict=True)
+    precision = np.eye(len(points)) + symmetric(sum(grams))
+    inducing = Inducing(kernel, points, root, precision, np.asarray(sum(right)))
+    weights = linalg.cho_solve((inducing.factor, True), inducing.evidence, check_finite=False)
+    logdet = 2 * float(np.log(np.diagonal(inducing.factor)).sum())
+    spread = sum(sizes) - float(np.vdot(inducing.evidence, weights)) + n_targets * logdet
+    value = -0.5 * (spread + n_targets * n * math.log(2 * math.pi))
+
+    def residuals(rows: slice) -> FloatArray:
+        p, variances = seen(rows)
+        return np.asarray((Y[rows] - p @ weights) / variances[:, np.newaxis])
+
+    return inducing, value, np.concatenate(map_threads(residuals, pieces, n_jobs))
+
+
+def _across(partition: Partition, X: FloatArray) -> list[IntArray]:
+    """For each cluster, points at the far side of the gaps around it.
+
+    New points in a gap between clusters want data on all sides of it. The clusters around it are those for which no
+    centre is nearer to the midpoint of both centres than their own (a Gabriel graph); their points nearest to the
+    midpoint are its far side, of which some are enough.
+    """
+    centers = partition.centers
+    others = nearest_points(centers, centers, min(_CANDIDATES, len(centers)))
+    found = []
+    for i, candidates in enumerate(others):
+        middles = (centers[i] + centers[candidates]) / 2
+        at = nearest(middles, centers)
+        facing = np.flatnonzero((candidates != i) & ((at == candidates) | (at == i)))[:_FACING]
+        sides = [partition.order[partition.cluster(candidates[j])] for j in facing]
+        distances = [_squares(X[side] - middles[j]) for side, j in zip(sides, facing, strict=True)]
+        chosen = [
+            side[np.argsort(distance)[: _SIDE * _EVERY : _EVERY]]
+            for side, distance in zip(sides, distances, strict=True)
+        ]
+        found.append(np.concatenate([*chosen, np.empty(0, dtype=np.intp)]))
+    return found
+
+
+def _near(inducing: Inducing, X: FloatArray, noise: FloatArray) -> Near:
+    p = inducing.features(X)
+    deviations = np.sqrt(_left(inducing.kernel, X, p) + noise)[:, np.newaxis]
+    scaled = p / deviations
+    # Only lower triangles are computed, and read.
+    rest = _plus_gram(inducing.precision, -1.0, scaled)
+    far = shifted_cholesky(rest, _PRECISE * float(inducing.precision.max()))
+    spread = linalg.solve_triangular(far, p.T, lower=True, check_finite=False)
+    covariance = _plus_gram(_plus_gram(among(inducing.kernel, X), -1.0, p.T), 1.0, spread)
+    covariance[np.diag_indices_from(covariance)] += noise
+    factor = shifted_cholesky(covariance, _PRECISE * float(np.diagonal(covariance).max()))
+    return Near(p, far, spread, factor, scaled / deviations)
+
+
+def _plus_gram(M: FloatArray, factor: float, A: FloatArray) -> FloatArray:
+    """The lower triangle of M + factor Aᵀ A, for a symmetric M."""
+    return np.asarray(blas.dsyrk(factor, A, beta=1.0, c=M, trans=1, lower=1))
+
+
+def _weights(inducing: Inducing, X: FloatArray, Y: FloatArray, noise: FloatArray) -> FloatArray:
+    """Weights of the kernel columns of the inducing points and of a neighbourhood, in the mean of a cluster."""
+    near = _near(inducing, X, noise)
+    far_mean = linalg.cho_solve((near.far, True), inducing.evidence - near.weighted.T @ Y, check_finite=False)
+    dual = linalg.cho_solve((near.factor, True), Y - near.features @ far_mean, check_finite=False)
+    through = near.features.T @ dual
+    held = far_mean - through + linalg.cho_solve((near.far, True), through, check_finite=False)
+    return np.concatenate((linalg.solve_triangular(inducing.root, held, lower=True, trans=1, check_finite=False), dual))
+
+
+def _features(kernel: Kernel, points: FloatArray, root: FloatArray, X: FloatArray) -> FloatArray:
+    columns = kernel.block(points, X).astype(np.float64, copy=False)
+    return np.asarray(linalg.solve_triangular(root, columns, lower=True, check_finite=False).T)
+
+
+def _left(kernel: Kernel, X: FloatArray, features: FloatArray) -> FloatArray:
+    """What features do not hold of the variance of each point."""
+    return np.asarray(np.maximum(kernel.diagonal(X) - _squares(features), 0))
+
+
+def _squares(rows: FloatArray) -> FloatArray:
+    return np.asarray(np.einsum("ij,ij->i", rows, rows))

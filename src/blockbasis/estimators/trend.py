@@ -1,0 +1,61 @@
+"""The mean of targets: none, a constant or a linear function, by least squares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from blockbasis._typing import FloatArray
+
+TRENDS = ("constant", "linear")
+
+
+@dataclass(frozen=True, eq=False)
+class Trend:
+    """A linear function of points.
+
+    Parameters
+    ----------
+    center, scale : ndarray of shape (d,)
+        By which the columns are standardised.
+    constant : ndarray of shape (n_targets,)
+    slopes : ndarray of shape (d, n_targets)
+        Of the standardised columns.
+    """
+
+    center: FloatArray
+    scale: FloatArray
+    constant: FloatArray
+    slopes: FloatArray
+
+    @classmethod
+    def fitted(cls, kind: str | None, X: FloatArray, Y: FloatArray) -> Trend:
+        """The trend of targets of any finite size; a column that does not vary has no slope."""
+        center, scale = column_scales(X)
+        constant, slopes = np.zeros(Y.shape[1]), np.zeros((X.shape[1], Y.shape[1]))
+        if kind is not None:
+            unit = largest(Y)
+            constant = (Y / unit).mean(axis=0) * unit
+            if kind == "linear":
+                slopes = np.linalg.lstsq((X - center) / scale, (Y - constant) / unit, rcond=None)[0] * unit
+        return cls(center, scale, constant, slopes)
+
+    def __call__(self, X: FloatArray) -> FloatArray:
+        """Values at points, of shape (n, n_targets)."""
+        if not self.slopes.any():
+            return np.broadcast_to(self.constant, (len(X), len(self.constant)))
+        return np.asarray(self.constant + ((X - self.center) / self.scale) @ self.slopes)
+
+
+def column_scales(X: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Means and standard deviations of the columns, in float64; a deviation of 1 where a column does not vary."""
+    X = X.astype(np.float64, copy=False)
+    center, scale = X.mean(axis=0), X.std(axis=0)
+    still = scale <= 10 * np.finfo(np.float64).eps * np.abs(center)
+    return center, np.where(still, 1.0, scale)
+
+
+def largest(values: FloatArray) -> float:
+    """The largest absolute value, or 1: divided by it, no square overflows."""
+    return float(np.abs(values).max(initial=0.0)) or 1.0
