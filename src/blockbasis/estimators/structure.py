@@ -9,9 +9,13 @@ import numpy as np
 
 from blockbasis._typing import FloatArray
 from blockbasis.estimators.blending import Blend
+from blockbasis.estimators.calibration import Calibration
 from blockbasis.estimators.expansion import Expansion
 from blockbasis.estimators.feature_map import FeatureMap
+from blockbasis.estimators.intervals import Residuals
+from blockbasis.estimators.local_posterior import LocalPosterior
 from blockbasis.estimators.posterior import Posterior
+from blockbasis.estimators.trend import Trend
 from blockbasis.kernels import Kernel
 from blockbasis.operators.structure import numbers, require
 
@@ -39,8 +43,20 @@ def check_outputs(fitted: dict[str, Any]) -> None:
 
 def check_structure(value: Any) -> None:
     """Raise unless the parts of a structure fit together."""
-    if isinstance(value, Blend):
-        require(all(isinstance(each, (int, float)) and each >= 0 for each in vars(value).values()), "blend", "positive")
+    if isinstance(value, (Blend, Calibration)):
+        fits = all(isinstance(each, (int, float)) and each >= 0 for each in vars(value).values())
+        require(fits, type(value).__name__.lower(), "positive")
+    elif isinstance(value, Residuals):
+        numbers(value.points, "points", (None, None))
+        numbers(value.sizes, "sizes", (len(value.points), None))
+        numbers(value.weights, "weights", (len(value.points),))
+    elif isinstance(value, Trend):
+        numbers(value.slopes, "slopes", (None, None))
+        numbers(value.center, "center", (len(value.slopes),))
+        numbers(value.scale, "scale", (len(value.slopes),))
+        numbers(value.constant, "constant", (value.slopes.shape[1],))
+    elif isinstance(value, LocalPosterior):
+        _check_local_posterior(value)
     elif isinstance(value, Expansion):
         _check_kernel(value.kernel)
         require(isinstance(value.blend, Blend), "blend", "a Blend")
@@ -64,6 +80,18 @@ def check_structure(value: Any) -> None:
         total = sum(each.shape[1] for each in value.coefficients)
         numbers(value.largest, "largest", (len(value.points),))
         numbers(value.explained, "explained", (total, total))
+
+
+def _check_local_posterior(value: LocalPosterior) -> None:
+    require(isinstance(value.mean, Expansion), "mean", "an Expansion")
+    numbers(value.root, "root", (None, None))
+    m = len(value.root)
+    numbers(value.root, "root", (m, m))
+    numbers(value.precision, "precision", (m, m))
+    numbers(value.evidence, "evidence", (m, value.mean.n_outputs))
+    require(len(value.noises) == len(value.mean.points), "noises", "one for each cluster")
+    for noise, points in zip(value.noises, value.mean.points, strict=True):
+        numbers(noise, "noises", (len(points) - m,))
 
 
 def _check_kernel(kernel: Any) -> None:

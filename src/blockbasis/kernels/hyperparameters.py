@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from blockbasis._typing import FloatArray
-from blockbasis.kernels.base import Kernel, RadialKernel, squared_distances
+from blockbasis.kernels.base import Kernel, RadialKernel
 from blockbasis.kernels.combined import Product, Scaled, Sum, White, Zero
+from blockbasis.kernels.distances import squared_distances
 from blockbasis.kernels.metric import WithMetric
 
 
@@ -87,7 +88,8 @@ def sensitivities(kernel: Kernel, X: FloatArray, weights: FloatArray) -> FloatAr
     if isinstance(kernel, RadialKernel):
         Z = (X - X.mean(axis=0)) / np.asarray(kernel.bandwidth)
         unit = replace(kernel, bandwidth=1.0)
-        G = weights * unit.derivative(squared_distances(Z, Z, snap=not unit._smooth_at_zero))
+        squared = squared_distances(Z, Z, np.zeros(Z.shape[1]), error=unit._distance_error(Z))
+        G = weights * unit.derivative(squared)
         slopes = -4 * (G.sum(axis=1) @ Z**2 - np.einsum("ij,ij->j", Z, G @ Z))
         return np.asarray(slopes if isinstance(kernel.bandwidth, tuple) else slopes.sum(keepdims=True))
     if isinstance(kernel, White) and not isinstance(kernel, Zero):
