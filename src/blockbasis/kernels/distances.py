@@ -41,11 +41,15 @@ def squared_distances(X: FloatArray, Y: FloatArray, centre: FloatArray, *, error
     cancelled = share * float(norms.max(initial=0.0)) > error
     if cancelled and near.dtype == np.float32:
         return squared_distances(*(each.astype(np.float64) for each in (X, Y, centre)), error=error)
-    sums = np.add.outer(norms, np.einsum("ij,ij->i", far, far))
-    squared: FloatArray = (-2 * near) @ far.T
-    squared += sums
+    far_norms = np.einsum("ij,ij->i", far, far)
+    # The norms are two more columns of the product: no pass over the result adds them.
+    ones = np.ones((len(X), 1), near.dtype), np.ones((len(Y), 1), near.dtype)
+    left = np.concatenate((-2 * near, norms[:, np.newaxis], ones[0]), axis=1)
+    right = np.concatenate((far, ones[1], far_norms[:, np.newaxis]), axis=1)
+    squared: FloatArray = left @ right.T
     if not cancelled:
         return np.maximum(squared, 0, out=squared)
+    sums = np.add.outer(norms, far_norms)
     # A profile f changes by no more than the relative error of its argument.
     sums *= share / ENTRY_ERROR[near.dtype]
     few = np.flatnonzero(squared <= sums)

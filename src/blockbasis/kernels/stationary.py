@@ -20,6 +20,9 @@ from blockbasis.kernels.base import RadialKernel
 def _decayed(exponents: FloatArray) -> FloatArray:
     """exp(-x), in place; zero where its square would be a denormal number, with which arithmetic is slow."""
     most = -0.5 * math.log(np.finfo(exponents.dtype).tiny)
+    if exponents.max(initial=0.0) <= most:
+        np.negative(exponents, out=exponents)
+        return np.exp(exponents, out=exponents)
     vanished = exponents > most
     np.minimum(exponents, most, out=exponents)  # exp is slow where it underflows, too
     np.negative(exponents, out=exponents)
