@@ -17,13 +17,15 @@ from blockbasis.planning.survey import Survey, survey
 
 #: The search starts at sqrt(n) divided by this number.
 _START = 8.0
-#: Rank of the first survey, and mean rank above which many small clusters are surveyed too.
+#: Rank of the first survey. Many small clusters are surveyed too where the mean rank is higher than this, and C is not
+#: dense.
 _FIRST_RANK = 20
 _HIGH_RANK = 80
+_DENSE = 0.9
 #: Mean rank above which fewer clusters are not surveyed: the time of a basis grows with the cube of its rank.
 _HIGHEST_RANK = 500
 #: Floats a point above which the first survey ends.
-_FIRST_LIMIT = 150
+_FIRST_LIMIT = 250
 #: Least mean number of points of a cluster, and largest number of clusters in units of sqrt(n).
 _SMALLEST = 24
 _MOST = 12.0
@@ -31,8 +33,10 @@ _MOST = 12.0
 _SMALL = 64
 #: Numbers of clusters that differ by less than this share are not both surveyed.
 _SAME = 0.1
-#: Another number of clusters is taken where its cost is below this share of the present cost: the minimum is flat.
+#: Another number of clusters is taken where its cost is below this share of the present cost: the minimum is flat. More
+#: clusters, where they are small already, must gain more: their surveys are less accurate, and they take more time.
 _IMPROVEMENT = 0.95
+_IMPROVEMENT_OF_SMALL = 0.7
 #: Work that is short, in kernel entries: some tenths of a second. Every doubling of excessive work counts as this share
 #: of the floats.
 _SHORT_WORK = 1e8
@@ -70,7 +74,8 @@ def search_clusters(job: Job, clusters: Partitioner, rng: np.random.Generator) -
     start = min(max(1, round(math.sqrt(n) / _START)), most)
     first = look(start, limit=_FIRST_LIMIT * float(n))
     best = start
-    if job.goal.memory is not None or not first.complete or first.mean_rank > _HIGH_RANK:
+    sparse = first.mean_rank > _HIGH_RANK and first.density < _DENSE
+    if job.goal.memory is not None or not first.complete or sparse:
         many = min(max(start, min(n // _SMALL, round(2 * math.sqrt(n)))), most)
         others = look(many, limit=first.stored if first.complete and job.goal.memory is None else math.inf)
         if not first.complete:  # the first survey was cut short: few clusters may be better after all
@@ -100,7 +105,8 @@ def _better_neighbour(job: Job, look: Callable[..., Survey], here: Survey, most:
         tried.append(max(k // 2, 1))
     costs = {other: _cost(job, look(other, limit=1.1 * here.stored)) for other in tried if other != k}
     best = min(costs, key=lambda other: costs[other], default=k)
-    return best if best != k and costs[best] < _IMPROVEMENT * cost else k
+    least = _IMPROVEMENT_OF_SMALL if both and best > k else _IMPROVEMENT
+    return best if best != k and costs[best] < least * cost else k
 
 
 def _cost(job: Job, found: Survey) -> float:

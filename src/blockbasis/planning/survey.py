@@ -44,7 +44,7 @@ _NEARLY_WHOLE_SET = 1.6
 #: and for the standard errors by which the check must show the tolerance met. A random subset of the points misses some
 #: of the points that are unlike the others.
 _SURVEYED_SHARE = 0.75
-_SURVEYED_SHARE_OF_SUBSET = 0.5
+_SURVEYED_SHARE_OF_SUBSET = 0.6
 #: Share of the allowed squared error that dropped blocks of C may have. A larger share drops few more blocks, and makes
 #: the negative eigenvalues of C larger.
 DROPPED_SHARE = 1e-3
@@ -116,6 +116,12 @@ class Survey:
     @property
     def sizes(self) -> FloatArray:
         return self.allocation.sizes
+
+    @property
+    def density(self) -> float:
+        """Share of the blocks of C that are kept."""
+        total = float(self.allocation.weights @ self.ranks)
+        return min(1.0, self.inner / max(0.5 * total**2, 1.0))
 
     @property
     def mean_rank(self) -> float:
