@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import re
 
 import numpy as np
@@ -830,6 +831,6 @@ def test_abalone(abalone, seed):
 
 def test_a_cross_factorization_that_does_not_fit_is_refused(monkeypatch):
     X = np.random.default_rng(0).normal(size=(400, 2))
-    monkeypatch.setattr("blockbasis.factorize.available_memory", lambda: 10**5)
+    monkeypatch.setattr(importlib.import_module("blockbasis.factorize"), "available_memory", lambda: 10**5)
     with pytest.raises(MemoryError, match="smaller ranks or fewer clusters"):
         bb.factorize_cross(X, X, bb.Gaussian(1.0), n_clusters=4, rank=20, rng=0)

@@ -61,9 +61,10 @@ def _semidefinite_panels(part: InnerMatrix, rounding: float, smallest: float) ->
     """Panels of a connected component; ``smallest`` is a shift that does not matter."""
     C = np.array(part.todense(), dtype=np.float64)
     negligible = rounding * float(np.abs(np.diagonal(C)).max(initial=0.0))
-    if _cholesky(C, negligible) is not None:
-        if rounding == DEFINITE:
-            return part.panels
+    exact = DEFINITE / rounding * negligible
+    if (rounding == DEFINITE or len(C) <= _DECOMPOSED) and _cholesky(C, exact) is not None:
+        return part.panels
+    if rounding > DEFINITE and _cholesky(C, negligible) is not None:
         C[np.diag_indices_from(C)] += negligible
         return part.with_entries(C).panels
     # The nearest semi-definite matrix is cheap for a small component: then no shift is added that is not needed.
