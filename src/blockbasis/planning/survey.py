@@ -44,7 +44,7 @@ _NEARLY_WHOLE_SET = 1.6
 #: and for the standard errors by which the check must show the tolerance met. A random subset of the points misses some
 #: of the points that are unlike the others.
 _SURVEYED_SHARE = 0.75
-_SURVEYED_SHARE_OF_SUBSET = 0.6
+_SURVEYED_SHARE_OF_SUBSET = 0.5
 #: Share of the allowed squared error that dropped blocks of C may have. A larger share drops few more blocks, and makes
 #: the negative eigenvalues of C larger.
 DROPPED_SHARE = 1e-3
