@@ -276,7 +276,7 @@ def test_rounding_of_float32_storage_counts_as_zero(of, rng):
     X = unit_cube_mixture(150, 3, rng=3)
     A = bb.factorize(X, bb.Gaussian(5.0), n_clusters=2, rank=30, diagonal=False, dtype=np.float32, rng=0)
     values = np.linalg.eigvalsh(of["dense"](A))
-    assert -1e-5 * values[-1] < values[0] < -1e-8
+    assert -1e-5 * values[-1] < values[0] < 0
     for system in (bb.RidgeSystem(A, 1e-10), bb.RidgeSystem(A, 1.0).with_ridge(1e-10)):
         assert system.logdet() == pytest.approx(np.log(np.maximum(values, 0) + 1e-10).sum(), rel=1e-3)
         assert (system.inverse_diagonal() > 0).all()

@@ -13,6 +13,8 @@ from blockbasis._validation import check_integer
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.solvers.woodbury import congruent, orthonormalizing, triangular_solve
 
+#: Lanczos vectors beyond twice the wanted ones: eigenvalues close to each other take many.
+_SPARE_VECTORS = 40
 #: Eigenvalues that differ by less than this share of the largest are one.
 _SAME = 1e-10
 
@@ -113,7 +115,8 @@ def _lanczos(A: BlockBasis, count: int, known: FloatArray, rng: np.random.Genera
 
     operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
     try:
-        values, vectors = eigsh(operator, k=count, which="LA", v0=rest(rng.standard_normal(n)))
+        width = min(n, 2 * count + _SPARE_VECTORS)
+        values, vectors = eigsh(operator, k=count, which="LA", v0=rest(rng.standard_normal(n)), ncv=width)
     except ArpackNoConvergence as error:
         raise np.linalg.LinAlgError(
             f"Only {len(error.eigenvalues)} of {count} eigenpairs converged: the eigenvalues are too close to each "
