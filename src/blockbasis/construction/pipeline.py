@@ -105,7 +105,7 @@ def factorize_with_ranks(
     else:
         draft = draft_of_vectors(matrix.double, partition, bases, method, of_inner, n_jobs)
     if not method.paper:
-        draft = semidefinite_draft(matrix, draft, sum(float(basis.residuals[-1]) for basis in bases))
+        draft = semidefinite_draft(matrix.double, draft, sum(float(basis.residuals[-1]) for basis in bases))
     for_inner = matrix.entries - for_bases
     return assemble(matrix, partition, draft, Entries(for_bases - before, for_inner, before), n_jobs, method.diagonal)
 
