@@ -810,6 +810,17 @@ def test_bad_cross_arguments(points, other_points, settings, error, parts):
         assert part in str(caught.value)
 
 
+@pytest.mark.parametrize("settings", [{"memory": 8_000}, {"n_clusters": 6, "rank": 12}])
+@pytest.mark.parametrize("h", [300.0, 3000.0])
+def test_float32_points_of_a_nearly_constant_kernel(settings, h):
+    """Rounding of float32 is neither taken for functions nor added to C."""
+    X = np.random.default_rng(0).normal(size=(1500, 3)).astype(np.float32)
+    for diagonal in (False, True):
+        A = bb.factorize(X, bb.Gaussian(h), diagonal=diagonal, rng=0, **settings)
+        exact = bb.Gaussian(h)(X.astype(np.float64))
+        assert np.linalg.norm(A.todense() - exact) < 1e-6 * np.linalg.norm(exact)
+
+
 # --- real data -------------------------------------------------------------------------------------------------------
 
 

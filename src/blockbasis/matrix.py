@@ -10,6 +10,7 @@ import numpy as np
 from blockbasis._typing import FloatArray, Index, IntArray
 from blockbasis.kernels import CallableKernel, Kernel
 from blockbasis.kernels.base import diagonal_chunks
+from blockbasis.kernels.combined import Zero
 
 #: Entries of a matrix that is worked through tile by tile.
 _TILE_ENTRIES = 2**23
@@ -155,9 +156,9 @@ class KernelMatrix:
 
 
 def _check_scale(kernel: Kernel, dtype: np.dtype[np.floating]) -> None:
-    """Refuse a kernel whose squared values cannot be summed."""
+    """Refuse a kernel whose squared values cannot be summed; white noise without its noise has none."""
     own, (low, high) = kernel.at_zero, _SCALES[dtype]
-    if own is not None and not low <= own + kernel.noise <= high:
+    if own is not None and not isinstance(kernel, Zero) and not low <= own + kernel.noise <= high:
         raise ValueError(
             f"A kernel of {dtype} must have k(x, x) between {low:g} and {high:g}. Got {own + kernel.noise:g} for "
             f"{kernel!r} instead: scale the kernel, and what is learnt with it."

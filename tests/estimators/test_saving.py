@@ -186,13 +186,17 @@ def test_outputs_that_do_not_fit(regression, classes, tmp_path):
     process = bb.GaussianProcessRegressor(**COMPRESSED).fit(X, y)
     X, y, _, _ = classes
     classifier = bb.KernelRidgeClassifier(**COMPRESSED).fit(X, y)
-    for model, name, value in (
-        (process, "fitted._y_scale", np.empty(0)),
-        (process, "fitted._y_mean", np.zeros(3)),
-        (classifier, "fitted.groups_.0", np.array([0, 1, -5])),
-        (classifier, "fitted.groups_.0", np.array([0, 1])),
+    trend = {"center": np.zeros(9), "scale": np.ones(9), "constant": np.zeros(1), "slopes": np.zeros((9, 1))}
+    for model, name, forgery in (
+        (process, "_y_scale", {"": np.empty(0)}),
+        (process, "_scale", {"": np.ones(3)}),
+        (process, "_trend", {f".{part}": value for part, value in trend.items()}),
+        (process, "_trend", {".constant": np.zeros(3), ".slopes": np.zeros((process.n_features_in_, 3))}),
+        (classifier, "groups_", {".0": np.array([0, 1, -5])}),
+        (classifier, "groups_", {".0": np.array([0, 1])}),
     ):
         bb.save(model, path)
-        forged(path, lambda meta, arrays, name=name, value=value: arrays.update({name: value}))
-        with pytest.raises(bb.StorageError, match=rf"cannot be restored: {name.split('.')[1]}"):
+        changed = {f"fitted.{name}{part}": value for part, value in forgery.items()}
+        forged(path, lambda meta, arrays, changed=changed: arrays.update(changed))
+        with pytest.raises(bb.StorageError, match=f"cannot be restored: {name} "):
             bb.load(path)

@@ -38,7 +38,7 @@ from blockbasis.construction.method import ACCURATE, Method, SampleSizes
 from blockbasis.construction.paper import pairwise_block, paper_basis, pool_of_cluster, randomized_sampling
 from blockbasis.construction.sampled_block import evaluate_block
 from blockbasis.construction.semidefinite import semidefinite_inner
-from blockbasis.matrix import KernelMatrix
+from blockbasis.matrix import CachedKernelMatrix, KernelMatrix
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.block_diagonal import BlockDiagonal
 from blockbasis.operators.entries import Entries
@@ -308,6 +308,7 @@ def assemble(
     ``entries`` counts what was evaluated before; the entries of the pass count for the bases.
     """
     before = matrix.entries
+    seen = matrix.double if isinstance(matrix, CachedKernelMatrix) else matrix  # entries that are known cost nothing
     U = BlockDiagonal.empty(partition, draft.ranks, matrix.dtype)
     held = np.empty(partition.n_points)
 
@@ -323,7 +324,7 @@ def assemble(
         for start in range(0, basis.size, step := max(1, _PASS_ENTRIES // len(basis.landmarks))):
             rows = slice(start, min(start + step, basis.size))
             points = slice(cluster.start + rows.start, cluster.start + rows.stop)
-            values[rows] = basis.evaluate(matrix, points)
+            values[rows] = basis.evaluate(seen, points)
             held[points] = limit_rows(values[rows], core, own_entries[rows].astype(np.float64))
         factor = orthonormalize(values)
         if matrix.dtype != np.float64:

@@ -30,10 +30,12 @@ def check_attributes(cls: type[Any], parameters: dict[str, Any], fitted: dict[st
 
 
 def check_outputs(fitted: dict[str, Any]) -> None:
-    """Raise unless scales of targets, and groups of classes, are those of the functions that were learnt."""
+    """Raise unless means and scales of targets, and groups of classes, are those of the functions that were learnt."""
     if "_posterior" in fitted:
-        for name in ("_y_mean", "_y_scale"):
-            numbers(fitted[name], name, (fitted["_posterior"].mean.n_outputs,))
+        trend, shape = fitted["_trend"], (fitted["n_features_in_"], fitted["_posterior"].mean.n_outputs)
+        for name in ("_scale", "_y_scale"):
+            numbers(fitted[name], name, shape[1:])
+        require(isinstance(trend, Trend) and trend.slopes.shape == shape, "_trend", f"a Trend of shape {shape}")
     if "groups_" in fitted:
         groups, outputs = fitted["groups_"], [each.n_outputs for each in fitted["expansions_"]]
         require([len(group) for group in groups] == outputs, "groups_", "one class for each function")
