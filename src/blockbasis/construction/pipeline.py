@@ -38,7 +38,7 @@ from blockbasis.construction.method import ACCURATE, Method, SampleSizes
 from blockbasis.construction.paper import pairwise_block, paper_basis, pool_of_cluster, randomized_sampling
 from blockbasis.construction.sampled_block import evaluate_block
 from blockbasis.construction.semidefinite import semidefinite_inner
-from blockbasis.matrix import CachedKernelMatrix, KernelMatrix
+from blockbasis.matrix import KernelMatrix
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.block_diagonal import BlockDiagonal
 from blockbasis.operators.entries import Entries
@@ -308,7 +308,7 @@ def assemble(
     ``entries`` counts what was evaluated before; the entries of the pass count for the bases.
     """
     before = matrix.entries
-    seen = matrix.double if isinstance(matrix, CachedKernelMatrix) else matrix  # entries that are known cost nothing
+    seen = matrix.double  # coefficients of narrow directions are large: they amplify the rounding of entries
     U = BlockDiagonal.empty(partition, draft.ranks, matrix.dtype)
     held = np.empty(partition.n_points)
 
