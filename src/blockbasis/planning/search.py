@@ -11,6 +11,7 @@ from blockbasis._typing import IntArray
 from blockbasis.construction.cluster_basis import WHOLE_SHARE
 from blockbasis.construction.method import FAST
 from blockbasis.partition import Partitioner
+from blockbasis.planning.check import n_checked
 from blockbasis.planning.costs import building_work
 from blockbasis.planning.goal import Job
 from blockbasis.planning.survey import Survey, survey
@@ -97,7 +98,8 @@ def _better_neighbour(job: Job, look: Callable[..., Survey], here: Survey, most:
     """Twice or half the number of clusters where that costs less, otherwise the same number."""
     k, cost = here.n_asked, _cost(job, here)
     # Where C may be sparse, and for budgets, the cost of another number is not predictable.
-    both = here.partition.n_points < 4 * _SMALL * k or job.goal.memory is not None
+    small = here.partition.n_points < 4 * _SMALL * k
+    both = small or job.goal.memory is not None
     tried = []
     if both or _predicted_cost(job, here, 2.0) < cost:
         tried.append(min(2 * k, most))
@@ -105,7 +107,8 @@ def _better_neighbour(job: Job, look: Callable[..., Survey], here: Survey, most:
         tried.append(max(k // 2, 1))
     costs = {other: _cost(job, look(other, limit=1.1 * here.stored)) for other in tried if other != k}
     best = min(costs, key=lambda other: costs[other], default=k)
-    least = _IMPROVEMENT_OF_SMALL if both and best > k else _IMPROVEMENT
+    sampled = small and job.goal.memory is None and n_checked(job.n_points) < job.n_points
+    least = _IMPROVEMENT_OF_SMALL if sampled and best > k else _IMPROVEMENT
     return best if best != k and costs[best] < least * cost else k
 
 
