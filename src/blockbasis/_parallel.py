@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, TypeVar
 
 from joblib import Parallel, delayed, effective_n_jobs
@@ -22,9 +23,15 @@ from blockbasis.progress import counting
 T = TypeVar("T")
 
 
+@cache
+def _libraries(user_api: str) -> ThreadpoolController:
+    """The libraries of one kind. NumPy, SciPy and scikit-learn have loaded theirs by now: one search is enough."""
+    return ThreadpoolController().select(user_api=user_api)
+
+
 def _limited(user_api: str) -> Any:
     """A limit of one thread for the libraries of one kind; ``threadpool_limits`` would restore those of all kinds."""
-    return ThreadpoolController().select(user_api=user_api).limit(limits=1)
+    return _libraries(user_api).limit(limits=1)
 
 
 @contextmanager

@@ -90,6 +90,6 @@ class SampleSizes:
 #: Where the ranks are given, accuracy is what time is spent on.
 ACCURATE = SampleSizes(24, 4096, 8192, 40, 160, 8, 64, 7, 1.0, 3, True)
 #: Where a tolerance or a budget is given, the ranks follow from what was sampled.
-FAST = SampleSizes(10, 640, 1280, 22, 400, 4, 64, 6, 1 / 6, 2, False, 4096)
+FAST = SampleSizes(10, 640, 1280, 22, 400, 4, 64, 6, 1 / 6, 1, False, 4096)
 #: A survey only looks at singular values.
 SURVEY = SampleSizes(6, 256, 512, 12, 256, 0, 0, 0, 1 / 8, 1, False, 4096)

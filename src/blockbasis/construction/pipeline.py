@@ -239,7 +239,7 @@ def semidefinite_draft(matrix: KernelMatrix, draft: Draft, error: float) -> Draf
     if not doubtful or (draft.cut is not None and draft.cut.dropped):
         return draft
     inner = semidefinite_inner(draft.inner, float(np.finfo(matrix.dtype).eps), _SHIFT_SHARE * error)
-    return replace(draft, inner=inner)
+    return draft if inner is draft.inner else replace(draft, inner=inner)
 
 
 def draft_of_vectors(

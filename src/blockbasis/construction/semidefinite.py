@@ -54,6 +54,8 @@ def semidefinite_inner(inner: InnerMatrix, precision: float, allowed: float = 0.
         part = inner.component(clusters)
         for i, panel in zip(clusters.tolist(), _semidefinite_panels(part, rounding, shift), strict=True):
             panels[i] = panel
+    if all(new is old for new, old in zip(panels, inner.panels, strict=True)):
+        return inner
     return InnerMatrix(inner.row_offsets, inner.column_offsets, inner.kept, tuple(panels), inner.symmetric)
 
 

@@ -49,6 +49,8 @@ _SPENT = 0.9
 #: Ranks are lowered until the error is between this share of the allowed error and all of it, in so many trials.
 _NEARLY_ALL = 0.95
 _TRIALS = 8
+#: The predicted error changes like this power of the measured error, which has parts that ranks do not change.
+_PREDICTED_POWER = 1.25
 #: The determining rows of all clusters are at most this share of the points: by symmetry, C then takes at most an
 #: eighth of the entries of the matrix.
 _DETERMINING_SHARE = 0.5
@@ -81,11 +83,14 @@ def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: in
         draft = _spending_budget(matrix, plan, draft, sizes, (of_bases, of_inner), n_jobs)
         values = check.evaluate(whole, draft, n_jobs)
     else:
-        draft, values = _meeting_tolerance(matrix, plan, draft, sizes, check, kept, (of_bases, of_inner), n_jobs)
-    diagonal = _carries_diagonal(plan, draft)
+        draft, values, measured = _meeting_tolerance(
+            matrix, plan, draft, sizes, check, kept, (of_bases, of_inner), n_jobs
+        )
+    carried = diagonal = _carries_diagonal(plan, draft)
     if diagonal and goal.tol is not None:
         diagonal = _diagonal_pays(plan, check, draft, values)
-    measured = check.measure(draft, values, draft.ranks, diagonal=diagonal, spectral=goal.ridge > 0)
+    if goal.tol is None or diagonal != carried:
+        measured = check.measure(draft, values, draft.ranks, diagonal=diagonal, spectral=goal.ridge > 0)
     _warn_if_missed(plan, measured, float(np.finfo(whole.dtype).eps))
     evaluated = Entries(for_bases, for_inner, matrix.entries - for_bases - for_inner)
     A = assemble(whole, partition, draft, evaluated, n_jobs, diagonal, measured.relative())
@@ -183,20 +188,22 @@ def _meeting_tolerance(
     kept: NDArray[np.bool_] | None,
     streams: tuple[np.random.Generator, np.random.Generator],
     n_jobs: int,
-) -> tuple[Draft, list[FloatArray]]:
-    """A draft that meets the tolerance with the smallest ranks, and its functions at the checked points."""
+) -> tuple[Draft, list[FloatArray], Measured]:
+    """A draft that meets the tolerance with the smallest ranks, its functions at the checked points, and its error."""
     partition, method = plan.partition, replace(plan.method, inner="sampled")
     goal_share = 1.0
     for _ in range(_RAISES):
         values = check.evaluate(matrix, draft, n_jobs)
         measured, share = _share_of_allowed(plan, check, draft, values)
         if share <= goal_share:
-            ranks = _smallest_ranks(plan, check, draft, values, measured, share, goal_share)
-            small = semidefinite_draft(matrix, draft.truncated(ranks), plan.goal.allowed(measured.norm))
+            ranks, measured, share = _smallest_ranks(plan, check, draft, values, measured, share, goal_share)
+            truncated = draft.truncated(ranks)
+            small = semidefinite_draft(matrix, truncated, plan.goal.allowed(measured.norm))
             kept_values = [own[:, :rank] for own, rank in zip(values, ranks, strict=True)]
-            share = _share_of_allowed(plan, check, small, kept_values)[1]
+            if small is not truncated:
+                measured, share = _share_of_allowed(plan, check, small, kept_values)
             if share <= 1:
-                return small, kept_values
+                return small, kept_values, measured
             goal_share *= _LESS_ERROR / share  # making C semi-definite has added error
             continue
         raised = _raised(measured, plan, draft, share / goal_share)
@@ -206,7 +213,8 @@ def _meeting_tolerance(
         bases = _raised_bases(matrix, plan, draft.bases, np.where(same, 0, raised), sizes, streams[0], n_jobs)
         draft = sketched_draft(matrix, partition, bases, method, sizes, streams[1], n_jobs, kept, (draft, same))
     draft = semidefinite_draft(matrix, draft, plan.goal.allowed(measured.norm))
-    return draft, check.evaluate(matrix, draft, n_jobs)
+    values = check.evaluate(matrix, draft, n_jobs)
+    return draft, values, _share_of_allowed(plan, check, draft, values)[0]
 
 
 def _higher(ranks: IntArray, sizes: IntArray) -> IntArray:
@@ -282,27 +290,26 @@ def _smallest_ranks(
     measured: Measured,
     share: float,
     goal_share: float,
-) -> IntArray:
-    """The ranks of least memory that meet the tolerance.
+) -> tuple[IntArray, Measured, float]:
+    """The ranks of least memory that meet the tolerance, the error with these ranks, and its share of the allowed.
 
-    The predicted error is nearly proportional to the measured error. Each trial corrects the prediction by the ratio
-    of the two in the trial before.
+    Each trial corrects the prediction by the ratio of predicted and measured error in the trial before.
     """
     allocation = _allocation(draft, _carries_diagonal(plan, draft), factors=_corrections(draft, measured))
-    best = draft.ranks
-    low = max(allocation.error(best), np.finfo(np.float64).tiny)
+    best = draft.ranks, measured, share
+    low = max(allocation.error(draft.ranks), np.finfo(np.float64).tiny)
     high = np.inf
-    target = low * 0.98 * goal_share / share if share > 0 else np.inf
+    target = low * (0.98 * goal_share / share) ** _PREDICTED_POWER if share > 0 else np.inf
     for _ in range(_TRIALS):
         ranks = np.minimum(allocation.within(target)[0], draft.ranks)
-        _, share = _share_of_allowed(plan, check, draft, values, ranks)
+        measured, share = _share_of_allowed(plan, check, draft, values, ranks)
         if share <= goal_share:
-            best, low = ranks, target
+            best, low = (ranks, measured, share), target
             if share > _NEARLY_ALL * goal_share or (ranks == 1).all():
                 break
         else:
             high = target
-        target = target * 0.98 * goal_share / max(share, 1e-3)
+        target = target * (0.98 * goal_share / max(share, 1e-3)) ** _PREDICTED_POWER
         if not low < target < high:
             if high <= 1.01 * low:
                 break

@@ -15,7 +15,7 @@ from blockbasis.matrix import KernelMatrix
 from blockbasis.planning.check import n_checked
 
 #: Size of the block and of the product whose times give the rates, and number of trials.
-_SAMPLE = 384
+_SAMPLE = 256
 _TRIALS = 3
 #: Speed of factorizations and small products, as a share of the speed of a large product.
 _EFFICIENCY = 0.4

@@ -19,7 +19,7 @@ from blockbasis.partition import Partition
 #: the samples together would have more entries.
 _FEW_POINTS = 4096
 #: Points between which entries are evaluated to estimate the norm of the matrix.
-_NORM_POINTS = 2048
+_NORM_POINTS = 1536
 #: Smallest error for which float32 is accurate enough before the pass over the points.
 SINGLE_PRECISION = 3e-4
 

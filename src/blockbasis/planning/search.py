@@ -37,7 +37,7 @@ _SAME = 0.1
 #: Another number of clusters is taken where its cost is below this share of the present cost: the minimum is flat. More
 #: clusters, where they are small already, must gain more: their surveys are less accurate, and they take more time.
 _IMPROVEMENT = 0.95
-_IMPROVEMENT_OF_SMALL = 0.7
+_IMPROVEMENT_OF_SMALL = 0.6
 #: Work that is short, in kernel entries: some tenths of a second. Every doubling of excessive work counts as this share
 #: of the floats.
 _SHORT_WORK = 1e8
