@@ -27,14 +27,14 @@ DATA = {"mixture": lambda n, seed: unit_cube_mixture(n, 4, rng=seed), "heavy": h
 @pytest.mark.parametrize("tol", [0.1, 1e-2, 1e-3])
 @pytest.mark.parametrize(("name", "h"), [("mixture", 0.5), ("heavy", 4.0), ("line", 0.5)])
 def test_the_tolerance_is_met(name, h, tol):
-    """All entries are checked at so few points: what is met there is met."""
+    """All entries are checked at so few points, in float32: what is met there is met."""
     X = DATA[name](1500, 0)
     for seed in range(3):
         A = bb.factorize(X, bb.Gaussian(h), tol=tol, rng=seed)
         K = bb.Gaussian(h)(X)
         error = np.linalg.norm(A.todense() - K) / np.linalg.norm(K)
         assert error <= tol * (1 + 1e-6)
-        assert A.error_estimate.exact and A.error_estimate.value == pytest.approx(error, rel=1e-6)
+        assert A.error_estimate.exact and A.error_estimate.value == pytest.approx(error, rel=1e-5)  # float32
         # Each pair of points once, beside three blocks by which the speed of the kernel is measured.
         assert A.entries.total <= 1500 * 1501 // 2 + 3 * 384**2
 
