@@ -106,6 +106,7 @@ class HeldOutCheck:
         own = [matrix.diagonal(c)[p - c.start] for c, p in zip(partition.clusters, self.points, strict=True)]
         self.own_entries = np.concatenate(own).astype(np.float64)
         np.fill_diagonal(self.exact, self.own_entries)
+        self._scratch = np.empty_like(self.exact)
         counts = [len(stratum.points) for stratum in self.strata]
         self.row_weights = np.repeat([stratum.size / len(stratum.points) for stratum in self.strata], counts)
         self.weights = _pair_weights(self.strata, self.row_weights.astype(matrix.dtype))
@@ -147,7 +148,8 @@ class HeldOutCheck:
         own = np.diagonal(error)
         # D makes the diagonal exact, except where that of U C Uᵀ exceeds it: D is not negative.
         np.fill_diagonal(error, np.minimum(own, 0) if diagonal else own)
-        squared = error * error
+        largest = self._spectral_norm(error) if spectral else math.inf
+        squared = np.multiply(error, error, out=error)
         squared *= self.weights
         rows = squared.sum(axis=1).astype(np.float64, copy=False)
         variance = 0.0
@@ -156,11 +158,11 @@ class HeldOutCheck:
             if 1 < count < stratum.size:  # a checked point contributes a row and a column
                 variance += count * float(np.var(2 * rows[drawn], ddof=1)) * (1 - count / stratum.size)
         per_cluster = np.array([float(rows[block].sum()) for block in self.blocks])
-        largest = self._spectral_norm(error) if spectral else math.inf
         return Measured(float(rows.sum()), self.norm, math.sqrt(variance), per_cluster, self.every, largest)
 
     def _error(self, draft: Draft, values: list[FloatArray], ranks: IntArray) -> FloatArray:
-        error = self.exact.copy()
+        error = self._scratch  # a new array for each of several measures would cost a page fault for every page
+        np.copyto(error, self.exact)
         inner, limited = draft.inner, []
         for i, (own, block) in enumerate(zip(values, self.blocks, strict=True)):
             kept = own[:, : ranks[i]].copy()  # limited in place
