@@ -30,7 +30,7 @@ class Case:
     seed : int
         Of the points drawn and of the factorization.
     today : float or None
-        Floats a point of commit 53d7054, as design.md 5 and issue 16 report them.
+        Floats a point of commit 53d7054.
     floats : float
         How many times as many are allowed.
     """
@@ -63,7 +63,7 @@ class Case:
         return asdict(self)
 
 
-#: The seven of design.md 5, two more of the first "must show", and two whose floats are to be halved.
+#: Nine cases that are timed beside Nystroem, and two whose floats are to be halved.
 ENGINE = (
     Case("mix8", "mixture-8", 100_000, 1.0, 1e-2, today=13),
     Case("pend4", "pendigits", None, 4.0, 1e-2, today=54),

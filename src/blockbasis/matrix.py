@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from functools import cached_property
 
@@ -67,6 +68,8 @@ class KernelMatrix:
         self.columns = self.rows if columns is None else kernel.coordinates(columns)
         self.symmetric = columns is None
         self.noise = kernel.noise if self.symmetric else 0.0
+        self.dtype: np.dtype[np.floating] = self.rows.dtype
+        self._shiftable = self.kernel.unit_maps() is not None
         self._counter = Counter() if counter is None else counter
         self._transposed = False
         self._diagonals: dict[tuple[int, int], FloatArray] = {}
@@ -75,10 +78,6 @@ class KernelMatrix:
     @property
     def shape(self) -> tuple[int, int]:
         return self.rows.shape[0], self.columns.shape[0]
-
-    @property
-    def dtype(self) -> np.dtype[np.floating]:
-        return self.rows.dtype
 
     @property
     def entries(self) -> int:
@@ -97,26 +96,36 @@ class KernelMatrix:
     @cached_property
     def double(self) -> KernelMatrix:
         """The same matrix in float64, sharing the count: for work that amplifies rounding."""
-        return self._cast(np.dtype(np.float64))
+        if self.dtype == np.float64:
+            return self
+        columns = None if self.symmetric else self.columns.astype(np.float64)
+        other = KernelMatrix(self.kernel, self.rows.astype(np.float64), columns, counter=self._counter)
+        other._transposed, other.noise = self._transposed, self.noise
+        return other
 
     @cached_property
     def single(self) -> KernelMatrix:
-        """The same matrix in float32, sharing the count: for work that needs few digits."""
-        return self._cast(np.dtype(np.float32))
+        """The same matrix with entries in float32, sharing points and count: for work that needs few digits.
 
-    def _cast(self, dtype: np.dtype[np.floating]) -> KernelMatrix:
-        if self.dtype == dtype:
+        It is the matrix itself where float32 cannot hold the squares of the entries.
+        """
+        low, high = _SCALES[np.dtype(np.float32)]
+        own = self.kernel.at_zero
+        if self.dtype == np.float32 or (own is not None and not (own == 0 or low <= own + self.noise <= high)):
             return self
-        columns = None if self.symmetric else self.columns.astype(dtype)
-        other = KernelMatrix(self.kernel, self.rows.astype(dtype), columns, counter=self._counter)
-        other._transposed, other.noise = self._transposed, self.noise
+        other = copy.copy(self)
+        other.dtype, other.double = np.dtype(np.float32), self
         return other
 
     def block(self, rows: Index, columns: Index) -> FloatArray:
         """Entries of the given rows and columns (slices or index arrays)."""
         X, Y = self.rows[rows], self.columns[columns]
         self._counter.add(X.shape[0] * Y.shape[0])
+        if self.dtype != X.dtype and self._shiftable:  # float32 keeps the digits of points near the origin
+            centre = X.mean(axis=0)
+            X, Y = (X - centre).astype(self.dtype), (Y - centre).astype(self.dtype)
         values = self.kernel.block(Y, X).T if self._transposed else self.kernel.block(X, Y)
+        values = values.astype(self.dtype, copy=False)
         own = self.kernel.at_zero
         if self.symmetric and (own is not None or self.noise):
             at = coincidences(rows, columns)
@@ -184,8 +193,13 @@ class CachedKernelMatrix(KernelMatrix):
         super().__init__(kernel, rows, counter=counter)
         self._dense, self._order = dense, order
 
-    def _cast(self, dtype: np.dtype[np.floating]) -> KernelMatrix:
-        return CachedKernelMatrix(self.kernel, self.rows.astype(dtype), self._dense, self._order, self._counter)
+    @cached_property
+    def double(self) -> KernelMatrix:
+        if self.dtype == np.float64:
+            return self
+        other = copy.copy(self)
+        other.dtype = np.dtype(np.float64)
+        return other
 
     def block(self, rows: Index, columns: Index) -> FloatArray:
         return self._dense[np.ix_(self._order[rows], self._order[columns])].astype(self.dtype, copy=False)

@@ -63,7 +63,7 @@ def test_sampled_inner_matrix_is_near_the_exact_one(points, relative):
             relative(bb.factorize(points, kernel, n_clusters=3, rank=5, inner=method, diagonal=False, rng=seed), K)
             for method in ("sampled", "exact")
         )
-        assert sampled <= 1.16 * exact  # design.md 4.3 at 4r rows; here there are 8r
+        assert sampled <= 1.16 * exact  # the most that 4r rows cost; here there are 8r
 
 
 def test_tiles_do_not_change_the_blocks(points, monkeypatch):
@@ -154,7 +154,7 @@ def test_blocks_of_a_callable_are_cut_off_by_their_norm():
 
 
 def test_centres_and_radii_bound_every_entry_of_a_block(radial, points):
-    """The bound of design.md 4.5, by which far blocks are dropped unseen."""
+    """The bound by the distance of clusters, by which far blocks are dropped unseen."""
     parts = kmeans(points, 9, np.random.default_rng(0))
     kernel = radial.make(0.1)
     K = radial.matrix(points, points, 0.1)

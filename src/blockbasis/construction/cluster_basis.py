@@ -36,8 +36,10 @@ WHOLE_SHARE = 0.75
 _SPARE = OVERSAMPLING // 2
 #: Share of the least gain of a function down to which functions are kept in reserve.
 _RESERVE = 0.4
-#: Least factor by which a rank grows that turns out too small.
+#: Least factor by which a rank grows that turns out too small, and largest factor over the guess, for which memory was
+#: planned.
 _GROWTH = 1.2
+_MOST_GROWTH = 4
 #: Part of the landmarks drawn by leverage; the others are drawn uniformly.
 _LEVERAGE_SHARE = 0.8
 #: Singular values below this share of the largest are left out of a least-squares fit.
@@ -192,16 +194,18 @@ def sketched_basis(
         return basis_of_sketch(sketch, rank, sizes, rng)
     most = int(most_directions(int(partition.sizes[i])))
     rank = min(rank, most)
+    highest = min(most, _MOST_GROWTH * rank)
     while True:
         block = sample_block(matrix, partition, i, rank, sizes, rng)
         sketch = sketch_block(matrix, block, rank, sizes, rng, diagonal=diagonal, spare=_SPARE)
         known = len(sketch.residuals) - 1
         enough = rank_of_gain(sketch.residuals, least_gain) < known or known < rank + _SPARE
-        if enough or rank >= most:
+        if enough or rank >= highest:
             break
-        rank = min(most, max(grown_rank(sketch.residuals, least_gain), math.ceil(_GROWTH * rank)))
-    wanted = rank_of_gain(sketch.residuals, _RESERVE * least_gain)
-    return basis_of_sketch(sketch, wanted, sizes, rng) if enough else whole_basis(matrix, partition, i, rng)
+        rank = min(highest, 2 * rank, max(grown_rank(sketch.residuals, least_gain), math.ceil(_GROWTH * rank)))
+    if not enough and rank >= most:
+        return whole_basis(matrix, partition, i, rng)
+    return basis_of_sketch(sketch, rank_of_gain(sketch.residuals, _RESERVE * least_gain), sizes, rng)
 
 
 def rank_of_gain(residuals: FloatArray, least: float) -> int:

@@ -137,7 +137,7 @@ def _diagonal_matters(block: SampledBlock, B: FloatArray, found: Directions, neg
     if not at[0].size:
         return False
     norm = float(block.column_energies.sum())
-    rounding = float(np.finfo(np.float64).eps)  # of the difference
+    rounding = float(np.finfo(B.dtype).eps)  # of the difference
     left = max(norm - float(found.energies.sum()), max(negligible, rounding) * norm)
     held = np.einsum("ij,ij->i", found.vectors[at[0]], found.right[at[1]]) / block.scales[at[1]]
     missing = float(np.mean((block.own_entries[at[0]] - held) ** 2)) * (block.cluster.stop - block.cluster.start)

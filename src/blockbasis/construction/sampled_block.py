@@ -17,6 +17,8 @@ from blockbasis.partition import Partition
 _DISTANCE_SHARE = 0.5
 #: Columns for each unit of rank below which directions are not told apart.
 _LEAST_COLUMNS_PER_RANK = 3
+#: Largest share of all columns that a cluster of isolated points samples.
+_MOST_LONELY = 0.25
 
 
 @dataclass(frozen=True)
@@ -74,13 +76,14 @@ def sample_block(
     """Rows and columns of cluster ``i`` for a basis of the given rank."""
     cluster = partition.cluster(i)
     rows = _sample_rows(matrix, cluster, rank, sizes, rng)
-    n_columns = max(sizes.columns * rank, sizes.least_columns)
-    if not isinstance(matrix, CachedKernelMatrix):  # never more than a share of the entries of the matrix
-        n_columns = min(n_columns, max(int(sizes.most_columns * matrix.shape[1]), _LEAST_COLUMNS_PER_RANK * rank))
+    n_columns, lonely = max(sizes.columns * rank, sizes.least_columns), sizes.lonely_columns
+    if not isinstance(matrix, CachedKernelMatrix):  # a share of the entries of the matrix, unless the rank needs more
+        most = max(int(sizes.most_columns * matrix.shape[1]), _LEAST_COLUMNS_PER_RANK * rank)
+        n_columns, lonely = min(n_columns, most), min(lonely, max(most, int(_MOST_LONELY * matrix.shape[1])))
     columns = energy_sampling(matrix, cluster, partition, n_columns, rng, rows)
     block = evaluate_block(matrix, cluster, rows, columns)
-    if n_columns < sizes.lonely_columns and _lonely(block):
-        columns = energy_sampling(matrix, cluster, partition, sizes.lonely_columns, rng, rows)
+    if n_columns < lonely and _lonely(block):
+        columns = energy_sampling(matrix, cluster, partition, lonely, rng, rows)
         block = evaluate_block(matrix, cluster, rows, columns)
     return block
 

@@ -305,8 +305,9 @@ def _features(kernel: Kernel, points: FloatArray, root: FloatArray, X: FloatArra
 
 
 def _left(kernel: Kernel, X: FloatArray, features: FloatArray) -> FloatArray:
-    """What features do not hold of the variance of each point."""
-    return np.asarray(np.maximum(kernel.diagonal(X) - _squares(features), 0))
+    """What features do not hold of the variance of each point; no less than rounding, by which it may be divided."""
+    own = kernel.diagonal(X)
+    return np.asarray(np.maximum(own - _squares(features), _PRECISE * own))
 
 
 def _squares(rows: FloatArray) -> FloatArray:

@@ -238,7 +238,7 @@ def _strata(matrix: KernelMatrix, cluster: slice, count: int, rng: np.random.Gen
     if of_far < _LEAST_STRATUM:
         return [Stratum(np.sort(cluster.start + rng.choice(size, count, replace=False)), size)]
     points = matrix.rows[cluster]
-    offsets = points - points.mean(axis=0)
+    offsets = points - points.mean(axis=0, dtype=np.float64)
     order = np.argpartition(np.einsum("ij,ij->i", offsets, offsets), size - far)
     return [
         Stratum(np.sort(cluster.start + rng.choice(some, own, replace=False)), len(some))

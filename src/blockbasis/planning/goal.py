@@ -109,9 +109,8 @@ class Job:
 
     @cached_property
     def _entries(self) -> FloatArray:
-        """All entries of the matrix of a few points, as accurate as the work before the pass takes them to be."""
-        matrix = KernelMatrix(self.kernel, self.X, counter=self.counter)
-        return (matrix if self.goal.single else matrix.double).symmetric_dense()
+        """All entries of the matrix of a few points, in float64."""
+        return KernelMatrix(self.kernel, self.X, counter=self.counter).double.symmetric_dense()
 
     @cached_property
     def norm(self) -> float:
