@@ -251,7 +251,7 @@ def test_columns_are_many_where_points_are_lonely():
     lonely, social = (
         sample_block(KernelMatrix(bb.Gaussian(h), X), parts, 0, 4, SURVEY, np.random.default_rng(0)) for h in (0.1, 3.0)
     )
-    assert len(social.columns) < 400 < 3000 < len(lonely.columns)
+    assert len(social.columns) < 400 < 1200 < len(lonely.columns) < 1800  # a quarter of all
 
 
 def test_own_columns_are_among_the_rows():

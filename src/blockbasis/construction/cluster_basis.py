@@ -37,9 +37,10 @@ _SPARE = OVERSAMPLING // 2
 #: Share of the least gain of a function down to which functions are kept in reserve.
 _RESERVE = 0.4
 #: Least factor by which a rank grows that turns out too small, and largest factor over the guess, for which memory was
-#: planned.
+#: planned; a low guess counts as this rank.
 _GROWTH = 1.2
 _MOST_GROWTH = 4
+_LOW_RANK = 16
 #: Part of the landmarks drawn by leverage; the others are drawn uniformly.
 _LEVERAGE_SHARE = 0.8
 #: Singular values below this share of the largest are left out of a least-squares fit.
@@ -194,7 +195,7 @@ def sketched_basis(
         return basis_of_sketch(sketch, rank, sizes, rng)
     most = int(most_directions(int(partition.sizes[i])))
     rank = min(rank, most)
-    highest = min(most, _MOST_GROWTH * rank)
+    highest = min(most, _MOST_GROWTH * max(rank, _LOW_RANK))
     while True:
         block = sample_block(matrix, partition, i, rank, sizes, rng)
         sketch = sketch_block(matrix, block, rank, sizes, rng, diagonal=diagonal, spare=_SPARE)

@@ -15,6 +15,8 @@ from blockbasis.solvers.woodbury import congruent, orthonormalizing, triangular_
 
 #: Lanczos vectors beyond twice the wanted ones: eigenvalues close to each other take many.
 _SPARE_VECTORS = 40
+#: Up to so many points the dense matrix is decomposed where the iteration does not converge.
+_FEW_POINTS = 2000
 #: Eigenvalues that differ by less than this share of the largest are one.
 _SAME = 1e-10
 
@@ -89,7 +91,17 @@ def _of_products(A: BlockBasis, count: int) -> tuple[FloatArray, FloatArray]:
     n = A.shape[0]
     if 2 * count + 1 >= n:  # Lanczos iteration would keep n vectors, as many as the dense matrix has
         return leading_eigenpairs(A._apply(np.eye(n)), count)
+    try:
+        return _of_lanczos(A, count)
+    except np.linalg.LinAlgError:
+        if n > _FEW_POINTS:
+            raise
+        return leading_eigenpairs(A._apply(np.eye(n)), count)
 
+
+def _of_lanczos(A: BlockBasis, count: int) -> tuple[FloatArray, FloatArray]:
+    """Leading eigenpairs by Lanczos iteration, each as often as it is repeated."""
+    n = A.shape[0]
     rng = np.random.default_rng(0)
     values, vectors = _lanczos(A, count, np.empty((n, 0)), rng)
     # One starting vector shows one vector of each eigenspace: what is left must have no larger eigenvalue.
