@@ -54,9 +54,13 @@ def test_iteration_without_convergence_is_an_error(with_diagonal, monkeypatch):
     def gives_up(operator, k, **settings):
         raise ArpackNoConvergence("%s", np.ones(1), np.ones((150, 1)))
 
+    expected = bb.eigh(with_diagonal, 4).values
     monkeypatch.setattr(eigen, "eigsh", gives_up)
+    np.testing.assert_allclose(bb.eigh(with_diagonal, 4).values, expected)  # few points: the dense matrix
+    X = np.random.default_rng(0).normal(size=(2100, 2))
+    many = bb.factorize(X, bb.Gaussian(0.05), n_clusters=3, rank=2, rng=0)
     with pytest.raises(np.linalg.LinAlgError, match="Only 1 of 4 eigenpairs.*diagonal=False"):
-        bb.eigh(with_diagonal, 4)
+        bb.eigh(many, 4)
 
 
 def test_a_diagonal_part_that_moves_the_eigenvalues(with_diagonal, of, rng):
