@@ -78,6 +78,22 @@ def test_a_budget_of_bytes_bounds_all_that_is_kept(tmp_path, dtype):
         assert A.nbytes >= 0.5 * 10**6
 
 
+def test_a_budget_of_bytes_holds_with_many_columns_or_is_refused():
+    """Landmarks of many columns can take more than the floats of a product."""
+    rng = np.random.default_rng(0)
+    kept = []
+    for columns, memory in ((100, 2), (784, 3), (784, 30)):
+        X = rng.normal(size=(3000, 5)) @ rng.normal(size=(5, columns))
+        try:
+            A = bb.factorize(X, bb.Gaussian(3 * columns**0.5), memory=f"{memory}MB", rng=0)
+        except ValueError as error:
+            assert "columns" in str(error) and "fewer clusters" in str(error)  # noqa: PT017
+            continue
+        assert A.nbytes <= memory * 10**6
+        kept.append(columns)
+    assert 100 in kept and 784 in kept
+
+
 def test_a_warning_says_that_a_tolerance_is_not_met(monkeypatch):
     """Ranks of one, and no more than one chance to raise them."""
     X = DATA["mixture"](800, 0)

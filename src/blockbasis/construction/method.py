@@ -67,9 +67,8 @@ class SampleSizes:
 
     Notes
     -----
-    Against exact bases with an exact inner matrix, `ACCURATE` has 1.04 to 1.06 times the error on average and `FAST`
-    1.07 to 1.17 (``python benchmarks/run.py accuracy``). A tolerance is met in either case: `FAST` takes a few more
-    vectors for it and a third of the time.
+    `ACCURATE` comes nearer to exact bases with an exact inner matrix (``python benchmarks/run.py accuracy``). A
+    tolerance is met in either case: `FAST` takes a few more vectors for it, and less time.
     """
 
     rows: int

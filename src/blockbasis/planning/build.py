@@ -168,7 +168,18 @@ def _spending_budget(
         draft = sketched_draft(
             matrix, plan.partition, bases, method, sizes, streams[1], n_jobs, known=(draft, ~held_back)
         )
-    ranks = _affordable(plan, draft)[0]
+    ranks, stored = _affordable(plan, draft)
+    if stored > plan.goal.memory:  # bases of the ranks themselves have fewer landmarks
+        bases = _raised_bases(matrix, plan, draft.bases, ranks, sizes, streams[0], n_jobs)
+        draft = sketched_draft(matrix, plan.partition, bases, method, sizes, streams[1], n_jobs)
+        ranks, stored = _affordable(plan, draft)
+    if stored > plan.goal.memory:
+        needed, itemsize = math.ceil(stored), plan.dtype.itemsize
+        raise ValueError(
+            f"The 'memory' parameter must be at least {needed * itemsize:,} bytes for {plan.n_clusters} clusters of "
+            f"points with {plan.n_features} columns. Got {plan.goal.memory * itemsize:,} instead: take more memory, or "
+            "fewer clusters by n_clusters."
+        )
     return semidefinite_draft(matrix, draft.truncated(ranks), _allocation(draft, plan.method.diagonal).error(ranks))
 
 

@@ -18,7 +18,7 @@ from blockbasis.planning.goal import SINGLE_PRECISION, Goal, Job
 from blockbasis.planning.search import expected_ranks, least_stored, search_clusters
 from blockbasis.planning.survey import Survey
 
-#: Factor and increment of the ranks that are built over the expected ones, so that the check can choose.
+#: Factor and increment over the expected ranks, of the ranks that bases are first sketched for.
 _RESERVE = 1.05
 _RESERVE_MORE = 4
 #: Where compression does not pay, the tolerance that is named needs this share of the floats of the dense matrix.
@@ -102,7 +102,7 @@ class Plan:
 
     @property
     def built(self) -> IntArray:
-        """Ranks that are built, so that the check can choose among them."""
+        """Ranks that bases are first sketched for."""
         return with_reserve(self.ranks, self.partition.sizes)
 
     @property
