@@ -227,8 +227,14 @@ def coincidences(rows: Index, columns: Index) -> tuple[IntArray, IntArray]:
         own = indices(columns)
         inside = np.flatnonzero((own >= rows.start) & (own < rows.stop))
         return own[inside] - rows.start, inside
-    _, at_row, at_column = np.intersect1d(rows, indices(columns), return_indices=True)
-    return at_row, at_column
+    own = indices(columns)
+    if not len(rows):
+        return own[:0], own[:0]
+    by_row = np.argsort(rows)  # each point is there once
+    place = np.minimum(np.searchsorted(rows, own, sorter=by_row), len(rows) - 1)
+    at_row = by_row[place]
+    at_column = np.flatnonzero(rows[at_row] == own)
+    return at_row[at_column], at_column
 
 
 def indices(index: Index) -> IntArray:

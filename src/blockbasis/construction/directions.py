@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blockbasis._linalg import leading_eigenpairs
+from blockbasis._linalg import column_energies, leading_eigenpairs
 from blockbasis._typing import FloatArray
 from blockbasis.construction.coordinates import determining_rows, interpolate
 from blockbasis.construction.diagonal import fit_core, unshared_diagonal
@@ -154,12 +154,12 @@ def residual_profile(
     orthonormal ``vectors``. ``changed`` tells whether a diagonal part was taken out of B.
     """
     own = block.own_columns
-    columns = np.einsum("ij,ij->j", B, B, dtype=np.float64) if changed else block.column_energies
+    columns = column_energies(B) if changed else block.column_energies
     norm = float(columns.sum())
     missed = columns - np.einsum("ij,ij->i", right, right)
     if float(missed.sum()) < _CANCELLED[B.dtype] * norm:
         rest = B - vectors.astype(B.dtype, copy=False) @ right.T.astype(B.dtype, copy=False)
-        missed = np.einsum("ij,ij->j", rest, rest, dtype=np.float64)
+        missed = column_energies(rest)
     left, own_left = (
         np.maximum(float(missed[mask].sum()), 0.0)
         + np.concatenate((np.cumsum(np.einsum("ij,ij->j", right[mask], right[mask])[::-1])[::-1], [0.0]))

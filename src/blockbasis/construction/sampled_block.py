@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from blockbasis._linalg import column_energies
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.construction.method import SampleSizes
 from blockbasis.construction.sampling import ColumnSample, energy_sampling
@@ -58,8 +59,7 @@ class SampledBlock:
     @cached_property
     def column_energies(self) -> FloatArray:
         """Squared norms of the columns of B."""
-        entries = self.kernel_block
-        return np.asarray(np.einsum("ij,ij->j", entries, entries, dtype=np.float64) * self.scales**2)
+        return np.asarray(column_energies(self.kernel_block) * self.scales**2)
 
     def without(self, diagonal: FloatArray) -> FloatArray:
         """B, the diagonal part of each row taken out of its entry with itself."""

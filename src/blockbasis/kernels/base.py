@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -13,13 +12,15 @@ import numpy as np
 
 from blockbasis._typing import FloatArray
 from blockbasis._validation import check_lengths, check_matrix, check_points, check_right_hand_side
-from blockbasis.kernels.distances import ENTRY_ERROR, squared_distances, squares_of_differences
+from blockbasis.kernels.distances import ENTRY_ERROR, product_factors, squared_distances, squares_of_differences
 from blockbasis.kernels.linear_map import LinearMap
 
 #: Points per call when only k(x, x) is wanted of a kernel that does not know it: few wasted pairs against few calls.
 _DIAGONAL_CHUNK = 16
 #: Rows and columns of a tile in which gradients are computed.
 _GRADIENT_TILE = 512
+#: Entries that stay in a core's cache.
+_CACHED = 2**17
 #: Lengths that a kernel shows, at most.
 _SHOWN = 6
 
@@ -342,18 +343,18 @@ class RadialKernel(Kernel):
             return self._block_of_tiny_bandwidth(X, Y)
         # Products cancel far from the origin, so the points are centred on the mean of X: in a factorization that is
         # the centre of a cluster.
-        centre = X.mean(axis=0)
-        error = self._distance_error(X)
-
-        def at(rows: slice, columns: slice) -> FloatArray:
-            squared = squared_distances(X[rows], Y[columns], centre, error=error)
-            return self.profile(squared.astype(X.dtype, copy=False))
-
-        if len(X) * len(Y) <= _SMALL:
-            return at(slice(None), slice(None))
+        centre, error = X.mean(axis=0), self._distance_error(X)
         values = np.empty((len(X), len(Y)), dtype=X.dtype)
-        for rows, columns in itertools.product(_tiles(len(X), len(Y)), _tiles(len(Y), len(X))):
-            values[rows, columns] = at(rows, columns)  # distances are in the cache when the profile is taken
+        factors = product_factors(X, Y, centre, error=error) if error else None
+        for rows in _ranges(len(X), max(1, _CACHED // max(len(Y), 1))):  # distances are in the cache for the profile
+            strip = values[rows]
+            if factors is not None and not factors.cancelled:
+                squared = factors.squared(rows, slice(None), out=strip)
+            else:
+                squared = squared_distances(X[rows], Y, centre, error=error).astype(X.dtype, copy=False)
+            found = self.profile(squared)
+            if found is not strip:
+                strip[...] = found
         return values
 
     def block_gradient(
@@ -435,14 +436,3 @@ def _shown(value: Any) -> str:
         return repr(value)
     ends = ", ".join(f"{length:.6g}" for length in value[: _SHOWN // 2])
     return f"({ends}, ..., {value[-1]:.6g}: {len(value)} lengths)"
-
-
-#: Sides of a tile of entries that stays in a core's cache, longer where the other is shorter; and entries up to which
-#: tiles do not pay.
-_TILE_SIDE = 2**8
-_SMALL = 4 * _TILE_SIDE**2
-
-
-def _tiles(length: int, other: int) -> list[slice]:
-    """Ranges that cover one side of a block whose other side is given."""
-    return _ranges(length, max(_TILE_SIDE, _TILE_SIDE**2 // max(other, 1)))

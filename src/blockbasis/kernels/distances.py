@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -34,27 +35,59 @@ def squared_distances(X: FloatArray, Y: FloatArray, centre: FloatArray, *, error
     """
     if error == 0:  # float32 never suffices
         X, Y, centre = (each.astype(np.float64, copy=False) for each in (X, Y, centre))
-    near, far = X - centre, Y - centre
-    norms = np.einsum("ij,ij->i", near, near)
-    # |x|^2 + |y|^2 - 2xy is off by this share of its terms, and points y much farther out than all x are no worse off.
-    share = 3 * math.sqrt(X.shape[1] + 1) * float(np.finfo(near.dtype).eps)
-    cancelled = share * float(norms.max(initial=0.0)) > error
-    if cancelled and near.dtype == np.float32:
+    factors = product_factors(X, Y, centre, error=error)
+    if not factors.cancelled:
+        return factors.squared(slice(None), slice(None))
+    if X.dtype == np.float32:
         return squared_distances(*(each.astype(np.float64) for each in (X, Y, centre)), error=error)
-    far_norms = np.einsum("ij,ij->i", far, far)
-    # The norms are two more columns of the product: no pass over the result adds them.
-    ones = np.ones((len(X), 1), near.dtype), np.ones((len(Y), 1), near.dtype)
-    left = np.concatenate((-2 * near, norms[:, np.newaxis], ones[0]), axis=1)
-    right = np.concatenate((far, ones[1], far_norms[:, np.newaxis]), axis=1)
-    squared: FloatArray = left @ right.T
-    if not cancelled:
-        return np.maximum(squared, 0, out=squared)
-    sums = np.add.outer(norms, far_norms)
+    squared = factors.squared(slice(None), slice(None))
+    sums = np.add.outer(factors.left[:, -2], factors.right[:, -1])
     # A profile f changes by no more than the relative error of its argument.
-    sums *= share / ENTRY_ERROR[near.dtype]
+    sums *= _rounding(X) / ENTRY_ERROR[X.dtype]
     few = np.flatnonzero(squared <= sums)
     squared.flat[few] = squares_of_differences(X, Y, *np.divmod(few, len(Y)))
     return squared
+
+
+@dataclass(frozen=True)
+class ProductFactors:
+    """Matrices whose product is the matrix of squared distances, up to rounding.
+
+    Parameters
+    ----------
+    left : ndarray of shape (n, d + 2)
+    right : ndarray of shape (m, d + 2)
+    cancelled : bool
+        Whether the rounding of the product may exceed the error that is allowed.
+    """
+
+    left: FloatArray
+    right: FloatArray
+    cancelled: bool
+
+    def squared(self, rows: slice, columns: slice, out: FloatArray | None = None) -> FloatArray:
+        """Squared distances of some rows and columns, not negative."""
+        squared = np.matmul(self.left[rows], self.right[columns].T, out=out)
+        return np.maximum(squared, 0, out=squared)
+
+
+def product_factors(X: FloatArray, Y: FloatArray, centre: FloatArray, *, error: float) -> ProductFactors:
+    """|x|^2 + |y|^2 - 2xy as a product: the norms are two more columns, so that no pass over the result adds them."""
+    n, d = X.shape
+    left, right = np.empty((n, d + 2), X.dtype), np.empty((len(Y), d + 2), X.dtype)
+    near, far = np.subtract(X, centre, out=left[:, :d]), np.subtract(Y, centre, out=right[:, :d])
+    np.einsum("ij,ij->i", near, near, out=left[:, d])
+    np.einsum("ij,ij->i", far, far, out=right[:, d + 1])
+    near *= -2
+    left[:, d + 1] = right[:, d] = 1
+    # Points y much farther out than all x are no worse off.
+    cancelled = _rounding(X) * float(left[:, d].max(initial=0.0)) > error
+    return ProductFactors(left, right, cancelled)
+
+
+def _rounding(X: FloatArray) -> float:
+    """Rounding of |x|^2 + |y|^2 - 2xy as a share of its terms."""
+    return 3 * math.sqrt(X.shape[1] + 1) * float(np.finfo(X.dtype).eps)
 
 
 def squares_of_differences(

@@ -9,7 +9,7 @@ are nested, so that the same entries give the error of all smaller ranks.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +34,8 @@ _POINTS_PER_CLUSTER = 2
 _FAR_POINTS = 0.1
 _FAR_CHECKS = 0.35
 _LEAST_STRATUM = 4
+#: Checked points whose columns are worked on at once: a strip of entries stays in a core's cache.
+_STRIP_WIDTH = 128
 #: Precision of a squared spectral norm, and the factor that raises a norm estimated from a sample of points.
 _SPECTRAL_PRECISION = 1e-4
 _SPECTRAL_MARGIN = 1.1
@@ -80,6 +82,26 @@ def n_checked(n: int) -> int:
     return n if n <= _FEW_POINTS else _POINTS
 
 
+@dataclass(frozen=True)
+class Strip:
+    """Exact entries between the checked points of some clusters and those of all clusters up to them.
+
+    Parameters
+    ----------
+    clusters : slice
+    columns : slice
+        Range of their checked points.
+    exact : ndarray of shape (columns.stop, n_columns)
+    weights : ndarray of shape (n_columns, n_columns)
+        Number of pairs of points that each pair of these checked points represents.
+    """
+
+    clusters: slice
+    columns: slice
+    exact: FloatArray
+    weights: FloatArray
+
+
 class HeldOutCheck:
     """Exact entries between checked points, and the error of drafts on these entries.
 
@@ -101,16 +123,36 @@ class HeldOutCheck:
         self.strata = [stratum for strata in drawn for stratum in strata]
         self.every = all(stratum.size == len(stratum.points) for stratum in self.strata)
         self.blocks = _consecutive([len(own) for own in self.points])
-        at = np.concatenate(self.points)
-        self.exact = matrix.block(at, at)
         own = [matrix.diagonal(c)[p - c.start] for c, p in zip(partition.clusters, self.points, strict=True)]
         self.own_entries = np.concatenate(own).astype(np.float64)
-        np.fill_diagonal(self.exact, self.own_entries)
-        self._scratch = np.empty_like(self.exact)
         counts = [len(stratum.points) for stratum in self.strata]
         self.row_weights = np.repeat([stratum.size / len(stratum.points) for stratum in self.strata], counts)
-        self.weights = _pair_weights(self.strata, self.row_weights.astype(matrix.dtype))
-        self.norm = float((self.weights * self.exact**2).sum(dtype=np.float64))
+        self._rounded_weights = self.row_weights.astype(matrix.dtype)
+        self.strips = self._evaluated_strips(matrix)
+        self.norm = float(self._weighted_rows(np.square(strip.exact) for strip in self.strips).sum())
+
+    def _evaluated_strips(self, matrix: KernelMatrix) -> list[Strip]:
+        """Exact entries on and above the diagonal, in strips of whole clusters."""
+        at, drawn = np.concatenate(self.points), _consecutive([len(stratum.points) for stratum in self.strata])
+        strips = []
+        for clusters in _groups([len(own) for own in self.points], _STRIP_WIDTH):
+            own = slice(self.blocks[clusters.start].start, self.blocks[clusters.stop - 1].stop)
+            exact = matrix.block(at[: own.stop], at[own])
+            np.fill_diagonal(exact[own], self.own_entries[own])
+            inside = [(s, o) for s, o in zip(self.strata, drawn, strict=True) if own.start <= o.start < own.stop]
+            weights = _pair_weights(inside, self._rounded_weights[own], own.start)
+            strips.append(Strip(clusters, own, exact, weights))
+        return strips
+
+    def _weighted_rows(self, squares: Iterable[FloatArray]) -> FloatArray:
+        """Sums of the rows of a symmetric matrix whose strips are given, each entry with the pairs it represents."""
+        weights, totals = self._rounded_weights, np.zeros(len(self.row_weights))
+        for strip, entries in zip(self.strips, squares, strict=True):
+            own, above = strip.columns, slice(0, strip.columns.start)
+            totals[above] += weights[above] * (entries[above] @ weights[own])
+            totals[own] += weights[own] * (weights[above] @ entries[above])
+            totals[own] += np.einsum("ij,ij->i", entries[own], strip.weights)
+        return totals
 
     def with_missed_pairs(self, kept: NDArray[np.bool_], budget: float) -> NDArray[np.bool_]:
         """Pairs of clusters to keep, with those dropped that the checked entries show to hold more than a budget.
@@ -120,8 +162,13 @@ class HeldOutCheck:
         if kept.all():
             return kept
         starts = [block.start for block in self.blocks]
-        squares = self.weights * self.exact**2
-        energies = 2 * np.add.reduceat(np.add.reduceat(squares, starts, axis=0), starts, axis=1)
+        energies = np.zeros(kept.shape)
+        for strip in self.strips:
+            squares = np.square(strip.exact) * self._rounded_weights[: strip.columns.stop, np.newaxis]
+            squares *= self._rounded_weights[strip.columns]
+            first = [start - strip.columns.start for start in starts[strip.clusters]]
+            rows = np.add.reduceat(squares, starts[: strip.clusters.stop], axis=0, dtype=np.float64)
+            energies[: strip.clusters.stop, strip.clusters] = 2 * np.add.reduceat(rows, first, axis=1)
         i, j = np.nonzero(np.triu(~kept, 1))
         order = np.argsort(energies[i, j], kind="stable")
         missed = order[int(np.searchsorted(np.cumsum(energies[i, j][order]), budget, side="right")) :]
@@ -144,42 +191,54 @@ class HeldOutCheck:
         self, draft: Draft, values: list[FloatArray], ranks: IntArray, *, diagonal: bool, spectral: bool = False
     ) -> Measured:
         """Error of a draft truncated to the given ranks."""
-        error = self._error(draft, values, ranks)
-        own = np.diagonal(error)
-        # D makes the diagonal exact, except where that of U C Uᵀ exceeds it: D is not negative.
-        np.fill_diagonal(error, np.minimum(own, 0) if diagonal else own)
-        largest = self._spectral_norm(error) if spectral else math.inf
-        squared = np.multiply(error, error, out=error)
-        squared *= self.weights
-        rows = squared.sum(axis=1).astype(np.float64, copy=False)
+        strips = self._errors(draft, values, ranks, diagonal=diagonal)
+        largest = math.inf
+        if spectral:
+            errors = [error.copy() for error in strips]
+            largest, strips = self._spectral_norm(errors), iter(errors)
+        rows = self._weighted_rows(np.multiply(error, error, out=error) for error in strips)
         variance = 0.0
         for stratum, drawn in zip(self.strata, _consecutive([len(each.points) for each in self.strata]), strict=True):
             count = len(stratum.points)
             if 1 < count < stratum.size:  # a checked point contributes a row and a column
                 variance += count * float(np.var(2 * rows[drawn], ddof=1)) * (1 - count / stratum.size)
-        per_cluster = np.array([float(rows[block].sum()) for block in self.blocks])
+        per_cluster = np.add.reduceat(rows, [block.start for block in self.blocks])
         return Measured(float(rows.sum()), self.norm, math.sqrt(variance), per_cluster, self.every, largest)
 
-    def _error(self, draft: Draft, values: list[FloatArray], ranks: IntArray) -> FloatArray:
-        error = self._scratch  # a new array for each of several measures would cost a page fault for every page
-        np.copyto(error, self.exact)
+    def _errors(
+        self, draft: Draft, values: list[FloatArray], ranks: IntArray, *, diagonal: bool
+    ) -> Iterator[FloatArray]:
+        """Strips of the error; each is valid until the next one is asked for."""
         inner, limited = draft.inner, []
         for i, (own, block) in enumerate(zip(values, self.blocks, strict=True)):
             kept = own[:, : ranks[i]].copy()  # limited in place
             if draft.bases[i].vectors is None:
                 limit_rows(kept, inner.block(i, i)[: ranks[i], : ranks[i]], self.own_entries[block])
-            limited.append(kept)
-        coordinates = _leading_panels(inner, ranks, limited).astype(error.dtype, copy=False)
+            limited.append(kept.astype(self.strips[0].exact.dtype, copy=False))
+        coordinates = _leading_panels(inner, ranks, limited)
         ends = np.concatenate(([0], np.cumsum(ranks)))
-        for j, own in enumerate(limited):  # blocks on and above the diagonal, then their mirror images
-            above, columns = slice(0, self.blocks[j].stop), self.blocks[j]
-            error[above, columns] -= coordinates[above, ends[j] : ends[j + 1]] @ own.T.astype(error.dtype, copy=False)
-            error[columns, : columns.start] = error[: columns.start, columns].T
-        return error
+        scratch = np.empty(max(strip.exact.size for strip in self.strips), dtype=coordinates.dtype)
+        for strip in self.strips:
+            error = scratch[: strip.exact.size].reshape(strip.exact.shape)
+            np.copyto(error, strip.exact)
+            first = strip.columns.start
+            for j in range(strip.clusters.start, strip.clusters.stop):
+                block, own = self.blocks[j], slice(self.blocks[j].start - first, self.blocks[j].stop - first)
+                error[: block.stop, own] -= coordinates[: block.stop, ends[j] : ends[j + 1]] @ limited[j].T
+                error[block, : own.start] = error[first : block.start, own].T
+            own_errors = np.einsum("ii->i", error[strip.columns])
+            # D makes the diagonal exact, except where that of U C Uᵀ exceeds it: D is not negative.
+            if diagonal:
+                np.minimum(own_errors, 0, out=own_errors)
+            yield error
 
-    def _spectral_norm(self, error: FloatArray) -> float:
+    def _spectral_norm(self, errors: list[FloatArray]) -> float:
         """Squared spectral norm of the error; an estimate from a sample of points is too large on average."""
-        scaled = error * np.sqrt(np.outer(self.row_weights, self.row_weights))
+        scaled = np.empty((len(self.row_weights),) * 2)
+        for strip, error in zip(self.strips, errors, strict=True):
+            scaled[: strip.columns.stop, strip.columns] = error
+            scaled[strip.columns, : strip.columns.start] = error[: strip.columns.start].T
+        scaled *= np.sqrt(np.outer(self.row_weights, self.row_weights))
         if not scaled.any():
             return 0.0
         if len(scaled) < 3:
@@ -196,12 +255,13 @@ def _leading_panels(inner: InnerMatrix, ranks: IntArray, values: list[FloatArray
     for start, rank in zip(starts, ranks, strict=True):
         kept[start : start + rank] = True
     position = np.cumsum(kept) - 1
-    result = np.zeros((sum(len(own) for own in values), int(ranks.sum())))
+    result = np.zeros((sum(len(own) for own in values), int(ranks.sum())), dtype=values[0].dtype)
     top = 0
     for i, own in enumerate(values):
         columns = np.arange(inner.shape[1])[inner.columns_of(i)]
         leading = kept[columns]
-        result[top : top + len(own), position[columns[leading]]] = own @ inner.panels[i][: ranks[i], leading]
+        panel = inner.panels[i][: ranks[i], leading].astype(own.dtype, copy=False)
+        result[top : top + len(own), position[columns[leading]]] = own @ panel
         top += len(own)
     return result
 
@@ -252,11 +312,26 @@ def _consecutive(counts: Sequence[int]) -> list[slice]:
     return [slice(end - count, end) for end, count in zip(ends, counts, strict=True)]
 
 
-def _pair_weights(strata: list[Stratum], row_weights: FloatArray) -> FloatArray:
-    """Number of pairs of points that each checked pair represents."""
+def _groups(counts: Sequence[int], width: int) -> list[slice]:
+    """Consecutive clusters, as slices, that have about ``width`` points together, or one cluster that has more."""
+    groups, start, total = [], 0, 0
+    for i, count in enumerate(counts):
+        total += count
+        if total >= width or i == len(counts) - 1:
+            groups.append(slice(start, i + 1))
+            start, total = i + 1, 0
+    return groups
+
+
+def _pair_weights(strata: Sequence[tuple[Stratum, slice]], row_weights: FloatArray, first: int) -> FloatArray:
+    """Number of pairs of points that each pair of some checked points represents.
+
+    Each stratum comes with its range among all checked points, of which ``first`` is the first one here.
+    """
     weights = row_weights[:, np.newaxis] * row_weights
-    for stratum, own in zip(strata, _consecutive([len(each.points) for each in strata]), strict=True):
+    for stratum, drawn in strata:
         count, size = len(stratum.points), stratum.size
+        own = slice(drawn.start - first, drawn.stop - first)
         weights[own, own] = size * (size - 1) / (count * (count - 1)) if count > 1 else 0.0
     np.fill_diagonal(weights, row_weights)
     return weights

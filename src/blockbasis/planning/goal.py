@@ -12,7 +12,7 @@ from blockbasis._linalg import energy_of
 from blockbasis._typing import FloatArray
 from blockbasis.construction.method import Method
 from blockbasis.kernels import Kernel
-from blockbasis.matrix import CachedKernelMatrix, Counter, KernelMatrix
+from blockbasis.matrix import CachedKernelMatrix, Counter, KernelMatrix, tiles
 from blockbasis.partition import Partition
 
 #: Up to so many points, the matrix is evaluated once, half of its entries by symmetry, and cached during compression:
@@ -20,6 +20,8 @@ from blockbasis.partition import Partition
 _FEW_POINTS = 4096
 #: Points between which entries are evaluated to estimate the norm of the matrix.
 _NORM_POINTS = 1536
+#: Entries that are evaluated at once for it.
+_NORM_TILE = 2**18
 #: Smallest error for which float32 is accurate enough before the pass over the points.
 SINGLE_PRECISION = 3e-4
 
@@ -119,6 +121,11 @@ class Job:
         if n <= _FEW_POINTS:
             return energy_of(self._entries)
         chosen = np.sort(np.random.default_rng(0).choice(n, _NORM_POINTS, replace=False))
-        block = KernelMatrix(self.kernel, self.X[chosen], counter=self.counter).single.symmetric_dense()
-        own = float(np.square(np.diagonal(block), dtype=np.float64).sum())
-        return own * n / _NORM_POINTS + (energy_of(block) - own) * n * (n - 1) / (_NORM_POINTS * (_NORM_POINTS - 1))
+        matrix = KernelMatrix(self.kernel, self.X[chosen], counter=self.counter).single
+        own = float(np.square(matrix.diagonal(slice(0, _NORM_POINTS)), dtype=np.float64).sum())
+        others = 0.0
+        for tile in tiles(_NORM_POINTS, _NORM_POINTS, _NORM_TILE):
+            block = matrix.block(slice(0, tile.stop), tile)
+            others += 2 * energy_of(block[: tile.start]) + energy_of(block[tile])
+        others -= own
+        return own * n / _NORM_POINTS + others * n * (n - 1) / (_NORM_POINTS * (_NORM_POINTS - 1))

@@ -20,7 +20,7 @@ from blockbasis.planning.survey import Survey, survey
 _START = 8.0
 #: Rank of the first survey. Many small clusters are surveyed too where the mean rank is higher than this, and C is not
 #: dense.
-_FIRST_RANK = 20
+_FIRST_RANK = 48
 _HIGH_RANK = 80
 _DENSE = 0.9
 #: Mean rank above which fewer clusters are not surveyed: the time of a basis grows with the cube of its rank.
