@@ -264,7 +264,8 @@ def test_a_warning_names_a_tolerance_that_pays():
 def test_a_warning_when_it_only_turns_out_not_to_pay(monkeypatch):
     X, kernel = scattered()
     plan = bb.plan(X, kernel, tol=1e-4, rng=0)
-    hopeful = dataclasses.replace(plan, ranks=np.ones_like(plan.ranks), price=0.0)
+    ones = np.ones_like(plan.ranks)
+    hopeful = dataclasses.replace(plan, ranks=ones, sketched=ones, least_gains=None)
     with pytest.warns(
         bb.PerformanceWarning, match=r"took \d+ floats, more than the 500500 of the dense matrix. What would fit: tol="
     ):
@@ -305,6 +306,6 @@ def test_no_warning_where_it_pays(cloud):
 def test_a_budget_is_spent_though_it_was_planned_too_small(cloud, seed, kind):
     X, kernel = cloud, bb.Gaussian(1.0)
     plan = bb.plan(X, kernel, memory=40 * len(X), n_clusters=8, rng=seed, **kind)
-    small = dataclasses.replace(plan, ranks=np.maximum(plan.ranks // 2, 1))
+    small = dataclasses.replace(plan, sketched=np.maximum(plan.sketched // 2, 1))
     A = bb.factorize(X, kernel, plan=small, rng=seed)
     assert 0.9 * 40 * len(X) <= A.stored <= 40 * len(X)

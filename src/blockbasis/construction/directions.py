@@ -43,29 +43,38 @@ class Directions:
         return Directions(self.vectors[:, :count], self.energies[:count], self.right[:, :count])
 
 
-def leading_directions(
-    B: FloatArray, width: int, rng: np.random.Generator, start: FloatArray | None = None
-) -> Directions:
+def leading_directions(B: FloatArray, width: int, rng: np.random.Generator) -> Directions:
     """The ``width`` leading singular triplets of B, by a random range and a power iteration (the paper's Algorithm 4).
 
-    ``start`` is a guess of the left singular vectors. A small matrix is decomposed whole. In float32 directions are
-    told apart down to about 1e-6 of the largest.
+    A small matrix is decomposed whole. In float32 directions are told apart down to about 1e-6 of the largest.
     """
     height, length = B.shape
     width = min(width, height, length)
     if height <= _DIRECT * width and height <= length:
         small, energies = _right_rotation(B.T, width)
         return Directions(small, energies, (B.T @ small.astype(B.dtype)).astype(np.float64, copy=False))
-    if length <= _DIRECT * width:
-        range_ = np.linalg.qr(B)[0]
-    else:
-        if start is None:  # columns of B span its range nearly as well as random combinations, and cost no product
-            start = B[:, rng.choice(length, width, replace=False)]
-            range_ = np.linalg.qr(start)[0]
-        else:
-            range_ = start.astype(B.dtype)
-        for _ in range(_POWER_ITERATIONS):
-            range_ = np.linalg.qr(B @ (B.T @ range_))[0]
+    range_ = np.linalg.qr(B)[0] if length <= _DIRECT * width else _leading_range(B, width, rng)
+    return rotated_directions(B, range_, width)
+
+
+def _leading_range(B: FloatArray, width: int, rng: np.random.Generator) -> FloatArray:
+    """Orthonormal vectors that span the leading directions, from random columns and power iterations.
+
+    Columns of B span its range nearly as well as random combinations of columns, and cost no product.
+    """
+    range_ = np.linalg.qr(B[:, rng.choice(B.shape[1], width, replace=False)])[0]
+    for _ in range(_POWER_ITERATIONS):
+        range_ = power_iteration(B, range_)
+    return range_
+
+
+def power_iteration(B: FloatArray, range_: FloatArray) -> FloatArray:
+    """Orthonormal vectors that span B Bᵀ times the given ones."""
+    return np.asarray(np.linalg.qr(B @ (B.T @ range_))[0])
+
+
+def rotated_directions(B: FloatArray, range_: FloatArray, width: int) -> Directions:
+    """Singular triplets of the projection of B to orthonormal vectors."""
     projected = B.T @ range_
     small, energies = _right_rotation(projected, width)
     vectors, right = range_ @ small.astype(range_.dtype), projected @ small.astype(projected.dtype)
@@ -114,11 +123,11 @@ def directions_and_diagonal(
     if not diagonal or not _diagonal_matters(block, B, found.leading(rank), negligible):
         return found, part, B
     part = largest = unshared_diagonal(block.own_entries, block.kernel_block, block.coincident)
-    start = found.vectors
+    range_ = found.vectors.astype(B.dtype, copy=False)
     size = block.cluster.stop - block.cluster.start
     for _ in range(rounds):
-        start = leading_directions(block.without(part), width, rng, start).vectors
-        values = start[:, :rank] * np.sqrt(len(block.rows) / size)
+        range_ = power_iteration(block.without(part), range_)
+        values = range_.astype(np.float64) * np.sqrt(len(block.rows) / size)
         determining = determining_rows(values, _CORE_ROWS * values.shape[1], rng)
         at = block.rows[determining]
         scale = np.sqrt(size / len(block.rows))
@@ -128,7 +137,7 @@ def directions_and_diagonal(
             entries, interpolation, determining, values, block.own_entries, part, largest, updates=_DIAGONAL_UPDATES
         )
     B = block.without(part)
-    return leading_directions(B, width, rng, start), part, B
+    return rotated_directions(B, range_, width), part, B
 
 
 def _diagonal_matters(block: SampledBlock, B: FloatArray, found: Directions, negligible: float) -> bool:

@@ -64,10 +64,9 @@ def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: in
     partition, method, goal = plan.partition, plan.method, plan.goal
     of_bases, of_pairs, of_inner, of_check = rng.spawn(4)
     planning = matrix.entries
-    sizes = _sample_sizes(partition, plan.built, goal)
+    sizes = _sample_sizes(partition, plan.sketched, goal)
     whole, matrix = matrix, matrix.single if plan.single else matrix.double
-    least = _least_gains(plan)
-    bases = make_bases(matrix, partition, plan.built, method, sizes, of_bases, n_jobs, least_gains=least)
+    bases = make_bases(matrix, partition, plan.sketched, method, sizes, of_bases, n_jobs, least_gains=plan.least_gains)
     for_bases = matrix.entries - planning
     check = HeldOutCheck(matrix, partition, _expected_errors(bases), of_check)
     kept = None
@@ -267,14 +266,6 @@ def _share_of_allowed(
     upper = measured.upper(_DEVIATIONS)
     allowed = plan.goal.allowed(measured.norm, upper, measured.spectral)
     return measured, upper / allowed if allowed > 0 else (0.0 if upper == 0 else np.inf)
-
-
-def _least_gains(plan: Plan) -> FloatArray | None:
-    """Squared error that a function of each cluster is expected to remove at least; None if it is not known."""
-    if plan.price <= 0:
-        return None
-    floats = plan.partition.sizes + plan.density * float(plan.ranks.sum())
-    return np.asarray(plan.price * floats)
 
 
 def _raised(measured: Measured, plan: Plan, draft: Draft, share: float) -> IntArray:

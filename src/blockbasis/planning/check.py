@@ -210,8 +210,8 @@ class HeldOutCheck:
     ) -> Iterator[FloatArray]:
         """Strips of the error; each is valid until the next one is asked for."""
         inner, limited = draft.inner, []
-        for i, (own, block) in enumerate(zip(values, self.blocks, strict=True)):
-            kept = own[:, : ranks[i]].copy()  # limited in place
+        for i, (functions, block) in enumerate(zip(values, self.blocks, strict=True)):
+            kept = functions[:, : ranks[i]].copy()  # limited in place
             if draft.bases[i].vectors is None:
                 limit_rows(kept, inner.block(i, i)[: ranks[i], : ranks[i]], self.own_entries[block])
             limited.append(kept.astype(self.strips[0].exact.dtype, copy=False))

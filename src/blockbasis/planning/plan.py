@@ -15,7 +15,7 @@ from blockbasis.kernels import Kernel
 from blockbasis.partition import QUICK, Partition, Partitioner
 from blockbasis.planning import costs
 from blockbasis.planning.goal import SINGLE_PRECISION, Goal, Job
-from blockbasis.planning.search import expected_ranks, least_stored, search_clusters
+from blockbasis.planning.search import least_stored, ranks_of_all, search_clusters
 from blockbasis.planning.survey import Survey
 
 #: Factor and increment over the expected ranks, of the ranks that bases are first sketched for.
@@ -36,8 +36,10 @@ class Plan:
     partition : Partition
     ranks : ndarray of shape (n_clusters,)
         Expected ranks; the final ranks may differ, since the check adjusts them.
-    price : float
-        Expected reduction of the squared error by the last floats that are spent, for each float; zero if not known.
+    sketched : ndarray of shape (n_clusters,)
+        Ranks that bases are first sketched for: those expected, and a reserve.
+    least_gains : ndarray of shape (n_clusters,) or None
+        Squared error that a function of each cluster is expected to remove at least; None if it is not known.
     density : float
         Expected share of the off-diagonal blocks of C that is kept.
     norm : float
@@ -71,7 +73,8 @@ class Plan:
     method: Method
     partition: Partition
     ranks: IntArray
-    price: float
+    sketched: IntArray
+    least_gains: FloatArray | None
     density: float
     norm: float
     kernel: Kernel
@@ -101,11 +104,6 @@ class Plan:
         return costs.dense_floats(self.partition.n_points)
 
     @property
-    def built(self) -> IntArray:
-        """Ranks that bases are first sketched for."""
-        return with_reserve(self.ranks, self.partition.sizes)
-
-    @property
     def single(self) -> bool:
         """Whether float32 is accurate enough for the work before the pass over the points."""
         return (self.predicted_error if self.goal.tol is None else self.goal.tol) >= SINGLE_PRECISION
@@ -118,7 +116,7 @@ class Plan:
     @property
     def nbytes(self) -> int:
         """Bytes of everything that will be kept."""
-        landmarks = np.maximum(FAST.landmarks * self.built, FAST.least_landmarks)
+        landmarks = np.maximum(FAST.landmarks * self.sketched, FAST.least_landmarks)
         sizes, itemsize = self.partition.sizes, self.dtype.itemsize
         return costs.kept_bytes(sizes, self.ranks, landmarks, self.n_features, itemsize, self.stored)
 
@@ -126,7 +124,7 @@ class Plan:
     def working_bytes(self) -> int:
         """Peak bytes of the construction, including the bytes that are kept."""
         threads = min(os.cpu_count() or 1, self.n_clusters)
-        return self.nbytes + costs.working_bytes(self.partition.sizes, self.built, self.density, FAST, threads)
+        return self.nbytes + costs.working_bytes(self.partition.sizes, self.sketched, self.density, FAST, threads)
 
     @property
     def entries(self) -> int:
@@ -140,7 +138,7 @@ class Plan:
 
     @property
     def _work(self) -> costs.Work:
-        return costs.building_work(self.partition.sizes, self.built, self.density, FAST)
+        return costs.building_work(self.partition.sizes, self.sketched, self.density, FAST)
 
     @property
     def remedy(self) -> str:
@@ -185,20 +183,21 @@ def make_plan(job: Job, clusters: Partitioner, rng: np.random.Generator) -> Plan
     surveys = search_clusters(job, clusters, of_search)
     best = surveys[0]
     partition = best.partition
-    if partition.n_points < job.n_points or clusters.by_method:
+    if partition.n_points < job.n_points:
         partition = clusters(best.n_asked, of_partition, effort=QUICK)
     _check_budget(job, partition)
-    ranks = expected_ranks(best, partition.sizes)
+    ranks, guesses = (ranks_of_all(best, partition.sizes, expected=expected) for expected in (True, False))
     if job.goal.memory is not None:
-        ranks = _within_budget(job, partition, ranks)
+        ranks = guesses = _within_budget(job, partition, ranks)
     elif clusters.given is None and best.stored > costs.dense_floats(job.n_points):
         # Nothing is gained by compression: clusters kept whole, many of them, take hardly more than the matrix.
         many = min(job.n_points, round(4 * np.sqrt(job.n_points)))
         partition = clusters(many, of_partition, effort=QUICK)
-        ranks = partition.sizes.astype(np.intp)
+        ranks = guesses = partition.sizes.astype(np.intp)
     sizes = partition.sizes
     whole = bool((ranks == sizes).all())
-    related = 1.0 if whole else best.inner / max(0.5 * float(ranks.sum()) ** 2, 1.0)
+    related = 1.0 if whole else best.inner / max(0.5 * float(guesses.sum()) ** 2, 1.0)
+    density = 1.0 if job.goal.memory is not None else float(np.clip(related, 0.0, 1.0))
     predicted = float(np.sqrt(best.error / best.norm)) if best.norm > 0 else 0.0
     if job.goal.tol is not None:  # ranks are raised until the check shows the tolerance met
         predicted = min(predicted, job.goal.tol)
@@ -207,8 +206,9 @@ def make_plan(job: Job, clusters: Partitioner, rng: np.random.Generator) -> Plan
         job.method,
         partition,
         ranks,
-        best.price,
-        1.0 if job.goal.memory is not None else float(np.clip(related, 0.0, 1.0)),
+        with_reserve(guesses, sizes),
+        best.price * (sizes + density * float(guesses.sum())) if best.price > 0 else None,
+        density,
         best.norm,
         job.kernel,
         fingerprint(job.X),

@@ -166,8 +166,8 @@ def least_stored(n: int, n_clusters: int, diagonal: bool) -> int:
     return n + n_clusters * (n_clusters + 1) // 2 + (n if diagonal else 0)
 
 
-def expected_ranks(found: Survey, sizes: np.ndarray) -> np.ndarray:
-    """Ranks of all clusters, from those of a survey."""
-    ranks = np.clip(np.rint(found.ranks_of(sizes)), 1, sizes).astype(np.intp)
+def ranks_of_all(found: Survey, sizes: IntArray, *, expected: bool) -> IntArray:
+    """Ranks of all clusters, those that are expected or those that bases are sketched for, from a survey."""
+    ranks = np.clip(np.rint(found.ranks_of(sizes, expected=expected)), 1, sizes).astype(np.intp)
     whole = not found.complete  # the highest ranks looked at are not enough
     return np.where(whole & (ranks >= np.floor(WHOLE_SHARE * sizes)), sizes, ranks).astype(np.intp)

@@ -19,7 +19,7 @@ from blockbasis.construction.method import SURVEY
 from blockbasis.construction.sampled_block import SampledBlock, evaluate_block, sample_block
 from blockbasis.construction.sampling import ColumnSample, cluster_energies, energy_sampling
 from blockbasis.matrix import CachedKernelMatrix, KernelMatrix
-from blockbasis.partition import ROUGH, Partition, Partitioner
+from blockbasis.partition import QUICK, ROUGH, Partition, Partitioner
 from blockbasis.planning.allocation import Allocation
 from blockbasis.planning.goal import Job
 
@@ -40,11 +40,13 @@ _MARGIN = 1.15
 _HELD_OUT_ROWS = 3
 #: Clusters kept whole are considered where each point of the subset stands for at most so many points.
 _NEARLY_WHOLE_SET = 1.6
-#: Share of the allowed squared error at which a survey reads the ranks: the rest is for the error of the inner matrix,
-#: and for the standard errors by which the check must show the tolerance met. A random subset of the points misses some
-#: of the points that are unlike the others.
-_SURVEYED_SHARE = 0.75
-_SURVEYED_SHARE_OF_SUBSET = 0.5
+#: Share of the allowed squared error at which a survey reads the ranks that are expected: the rest is for the error of
+#: the inner matrix, and for the standard errors by which the check must show the tolerance met.
+_EXPECTED_SHARE = 0.85
+#: Share at which it reads the ranks that bases are sketched for: bases of too low a rank would be sketched again. A
+#: random subset of the points misses some of the points that are unlike the others.
+_SKETCHED_SHARE = 0.75
+_SKETCHED_SHARE_OF_SUBSET = 0.5
 #: Share of the allowed squared error that dropped blocks of C may have. A larger share drops few more blocks, and makes
 #: the negative eigenvalues of C larger.
 DROPPED_SHARE = 1e-3
@@ -84,7 +86,9 @@ class Survey:
         Partition of the points, or of the random subset that represents them.
     allocation : Allocation
     ranks : ndarray
-        Ranks of the surveyed clusters.
+        Ranks that the surveyed clusters are sketched for.
+    expected : ndarray
+        Ranks that are expected to meet the goal.
     price : float
         Least reduction of the squared error by one float, of the floats that are spent; zero where all are needed.
     norm : float
@@ -105,6 +109,7 @@ class Survey:
     partition: Partition
     allocation: Allocation
     ranks: IntArray
+    expected: IntArray
     price: float
     norm: float
     stored: float
@@ -129,10 +134,11 @@ class Survey:
         weights = self.allocation.weights * self.sizes
         return float(weights @ self.ranks / weights.sum())
 
-    def ranks_of(self, sizes: IntArray) -> FloatArray:
+    def ranks_of(self, sizes: IntArray, *, expected: bool = False) -> FloatArray:
         """Ranks of clusters of the given sizes, interpolated between the surveyed clusters."""
         order = np.argsort(self.sizes, kind="stable")
-        return np.interp(sizes, self.sizes[order], self.ranks[order].astype(np.float64))
+        ranks = self.expected if expected else self.ranks
+        return np.interp(sizes, self.sizes[order], ranks[order].astype(np.float64))
 
 
 def survey(
@@ -143,9 +149,10 @@ def survey(
     The survey ends incomplete where the surveyed ranks already take more than ``limit`` floats.
     """
     n = job.n_points
-    count = min(n, max(_POINTS, _POINTS_PER_CLUSTER * k))
+    count = max(_POINTS, _POINTS_PER_CLUSTER * k)
+    count = count if 2 * count < n else n
     chosen = None if count == n or not clusters.by_method else np.sort(rng.choice(n, count, replace=False))
-    partition = clusters(k, rng, chosen, ROUGH)
+    partition = clusters(k, rng, chosen, QUICK if chosen is None else ROUGH)
     matrix = job.matrix(partition, chosen)
     matrix = matrix.single if job.goal.single else matrix.double
     scale = 1.0 if chosen is None else n / count
@@ -287,22 +294,23 @@ def _summary(
     )
     if job.goal.memory is not None:
         ranks, price = allocation.affordable(job.goal.memory)
-        complete = True
+        expected, complete = ranks, True
     else:
         # A ridge has no effect here: a survey does not estimate the spectral norm of the error.
         allowed = _allowed(job, partition)
         ranks, price = allocation.within(allowed)
         complete = allocation.error(ranks) <= allowed
+        expected = allocation.within(_EXPECTED_SHARE * job.goal.allowed(norm))[0]
     stored = allocation.stored(ranks)
     inner = 0.5 * float((weights * ranks) @ related_ranks(ranks.astype(np.float64)))
     error = allocation.error(ranks)
-    return Survey(k, partition, allocation, ranks, price, norm, stored, error, inner, complete, diagonal)
+    return Survey(k, partition, allocation, ranks, expected, price, norm, stored, error, inner, complete, diagonal)
 
 
 def _allowed(job: Job, partition: Partition) -> float:
-    """Squared error at which a survey reads the ranks."""
+    """Squared error at which a survey reads the ranks that bases are sketched for."""
     subset = partition.n_points < job.n_points
-    return job.goal.allowed(job.norm) * (_SURVEYED_SHARE_OF_SUBSET if subset else _SURVEYED_SHARE)
+    return job.goal.allowed(job.norm) * (_SKETCHED_SHARE_OF_SUBSET if subset else _SKETCHED_SHARE)
 
 
 def _related(found: list[ClusterSurvey], picked: IntArray, weights: FloatArray, budget: float) -> FloatArray:
