@@ -104,7 +104,7 @@ def kernel_case(seed, n_blocks=40, width=8, reach=6):
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("share", [0.0, 1e-6])
 def test_the_lowest_eigenpairs_of_a_large_component_are_removed(monkeypatch, seed, share):
-    monkeypatch.setattr(semidefinite, "_DECOMPOSED", 100)
+    monkeypatch.setattr(semidefinite, "DECOMPOSED", 100)
     monkeypatch.setattr(semidefinite, "_BLOCK_WIDTH", 8)
     C = kernel_case(seed)
     before = C.todense()

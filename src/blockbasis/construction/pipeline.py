@@ -37,7 +37,7 @@ from blockbasis.construction.inner_matrix import (
 from blockbasis.construction.method import ACCURATE, Method, SampleSizes
 from blockbasis.construction.paper import pairwise_block, paper_basis, pool_of_cluster, randomized_sampling
 from blockbasis.construction.sampled_block import evaluate_block
-from blockbasis.construction.semidefinite import semidefinite_inner
+from blockbasis.construction.semidefinite import DECOMPOSED, semidefinite_inner
 from blockbasis.matrix import KernelMatrix
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.block_diagonal import BlockDiagonal
@@ -52,7 +52,7 @@ _PASS_ENTRIES = 2**18
 #: A Gram matrix whose Cholesky factor has a diagonal with a larger quotient costs too many digits.
 _ILL_CONDITIONED = 1e3
 #: Share of the squared error that a multiple of the identity may add to an indefinite C.
-_SHIFT_SHARE = 2e-3
+_SHIFT_SHARE = 2e-2
 
 
 @dataclass(frozen=True)
@@ -240,6 +240,12 @@ def semidefinite_draft(matrix: KernelMatrix, draft: Draft, error: float) -> Draf
         return draft
     inner = semidefinite_inner(draft.inner, float(np.finfo(matrix.dtype).eps), _SHIFT_SHARE * error)
     return draft if inner is draft.inner else replace(draft, inner=inner)
+
+
+def shift_reserve(draft: Draft) -> float:
+    """Share of the allowed squared error to leave for a multiple of the identity that C may need."""
+    indefinite = draft.inner.density < 1 or any(basis.diagonal.any() for basis in draft.bases)
+    return 1.5 * _SHIFT_SHARE if indefinite and draft.inner.shape[0] > DECOMPOSED else 0.0
 
 
 def draft_of_vectors(

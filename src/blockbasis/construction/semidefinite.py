@@ -20,7 +20,7 @@ from blockbasis.operators.inner import InnerMatrix
 #: Negative eigenvalues below so many rounding units of the largest diagonal entry are rounding errors.
 _ROUNDINGS = 10.0
 #: Components of at most so many columns are decomposed; of larger ones only the lowest eigenpairs are computed.
-_DECOMPOSED = 1500
+DECOMPOSED = 1500
 #: Width of a block of the Krylov space, and number of blocks: the space holds a few hundred of the lowest eigenvectors.
 _BLOCK_WIDTH = 32
 _BLOCKS = 12
@@ -62,16 +62,17 @@ def semidefinite_inner(inner: InnerMatrix, precision: float, allowed: float = 0.
 def _semidefinite_panels(part: InnerMatrix, rounding: float, smallest: float) -> tuple[FloatArray, ...]:
     """Panels of a connected component; ``smallest`` is a shift that does not matter."""
     C = np.array(part.todense(), dtype=np.float64)
+    small = len(C) <= DECOMPOSED
     negligible = rounding * float(np.abs(np.diagonal(C)).max(initial=0.0))
-    exact = DEFINITE / rounding * negligible
-    if (rounding == DEFINITE or len(C) <= _DECOMPOSED) and _cholesky(C, exact) is not None:
-        return part.panels
-    if rounding > DEFINITE and _cholesky(C, negligible) is not None:
-        C[np.diag_indices_from(C)] += negligible
-        return part.with_entries(C).panels
     # The nearest semi-definite matrix is cheap for a small component: then no shift is added that is not needed.
-    smallest = max(smallest if len(C) > _DECOMPOSED else 0.0, negligible, float(np.finfo(np.float64).tiny))
-    shift, factor = _definite_shift(C, (smallest,))
+    smallest = max(0.0 if small else smallest, negligible, float(np.finfo(np.float64).tiny))
+    if small or _cholesky(C, smallest) is not None:  # of a large component, one factorization shows that it is not
+        if (rounding == DEFINITE or small) and _cholesky(C, DEFINITE / rounding * negligible) is not None:
+            return part.panels
+        if not small or (rounding > DEFINITE and _cholesky(C, negligible) is not None):
+            C[np.diag_indices_from(C)] += negligible if small or _cholesky(C, negligible) is not None else smallest
+            return part.with_entries(C).panels
+    shift, factor = _definite_shift(C, (smallest,) if small else (_STEP_UP * smallest,))
     zeros = None if part.density == 1 else part.with_entries(np.ones_like(C)).todense() == 0
     for _ in range(_REMOVALS):
         if shift <= smallest:
@@ -82,7 +83,7 @@ def _semidefinite_panels(part: InnerMatrix, rounding: float, smallest: float) ->
             removed[zeros] = 0
         C -= removed
         del removed, factor
-        if len(C) <= _DECOMPOSED and _cholesky(C, negligible) is not None:
+        if len(C) <= DECOMPOSED and _cholesky(C, negligible) is not None:
             return part.with_entries(C).panels
         lowest = float(np.abs(values).max(initial=smallest))
         shift, factor = _definite_shift(C, (smallest, max(_LOWERED * lowest, smallest), max(lowest, smallest)))
@@ -109,7 +110,7 @@ def _lowest_eigenpairs(C: FloatArray, factor: FloatArray, shift: float) -> tuple
     The Ritz pairs are those of a block Krylov space of (C + shift I)⁻¹, whose Cholesky factor is given.
     """
     height = C.shape[0]
-    if height <= _DECOMPOSED:
+    if height <= DECOMPOSED:
         return negative_eigenpairs(C)
     start = np.random.default_rng(0).standard_normal((height, _BLOCK_WIDTH))
     space = np.linalg.qr(start)[0]

@@ -18,7 +18,14 @@ from blockbasis._typing import FloatArray, IntArray
 from blockbasis.construction.cluster_basis import WHOLE_SHARE, ClusterBasis, decay_rate
 from blockbasis.construction.inner_matrix import exact_block, inner_of_blocks, related_pairs
 from blockbasis.construction.method import FAST, SampleSizes
-from blockbasis.construction.pipeline import Draft, assemble, make_bases, semidefinite_draft, sketched_draft
+from blockbasis.construction.pipeline import (
+    Draft,
+    assemble,
+    make_bases,
+    semidefinite_draft,
+    shift_reserve,
+    sketched_draft,
+)
 from blockbasis.construction.semidefinite import semidefinite_inner
 from blockbasis.exceptions import AccuracyWarning
 from blockbasis.matrix import KernelMatrix
@@ -54,7 +61,7 @@ _PREDICTED_POWER = 1.25
 #: The determining rows of all clusters are at most this share of the points: by symmetry, C then takes at most an
 #: eighth of the entries of the matrix.
 _DETERMINING_SHARE = 0.5
-_LEAST_INNER_ROWS = 4
+_LEAST_INNER_ROWS = 3
 #: A diagonal part is carried where the squared error without it is larger by more than this share.
 _DIAGONAL_PAYS = 0.05
 
@@ -201,7 +208,7 @@ def _meeting_tolerance(
 ) -> tuple[Draft, list[FloatArray], Measured]:
     """A draft that meets the tolerance with the smallest ranks, its functions at the checked points, and its error."""
     partition, method = plan.partition, replace(plan.method, inner="sampled")
-    goal_share = 1.0
+    goal_share = 1 - shift_reserve(draft)
     for _ in range(_RAISES):
         values = check.evaluate(matrix, draft, n_jobs)
         measured, share = _share_of_allowed(plan, check, draft, values)

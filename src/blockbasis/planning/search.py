@@ -79,9 +79,9 @@ def search_clusters(job: Job, clusters: Partitioner, rng: np.random.Generator) -
     if job.goal.memory is not None or not first.complete or sparse:
         many = min(max(start, min(n // _SMALL, round(2 * math.sqrt(n)))), most)
         others = look(many, limit=first.stored if first.complete and job.goal.memory is None else math.inf)
-        if not first.complete:  # the first survey was cut short: few clusters may be better after all
-            look(start, limit=others.stored)
-        best = min((start, others.n_asked), key=lambda k: _cost(job, seen[k]))
+        if not first.complete:  # the first survey was cut short: the best number may be in between
+            look(round(math.sqrt(start * many)), limit=others.stored)
+        best = min(seen, key=lambda k: _cost(job, seen[k]))
     best = _walk(job, look, seen[best], most)
     look(best)  # to its end, where every survey was cut short
     return [seen[best], *(each for k, each in seen.items() if k != best)]
