@@ -53,6 +53,10 @@ def test_ours_must_be_below_all_others_and_steadier_than_meka(name):
     assert verdict(name, memory()).holds
     assert not verdict(name, memory(svd=0.09)).holds
     assert not verdict(name, memory(ours_spread=0.05, meka=(0.5, 0.51))).holds
+    # Two runs of ours and five of MEKA's with the same standard deviation: neither number of runs is favoured.
+    five = tuple(0.5 + deviation for deviation in (-0.1, -0.1, 0.0, 0.1, 0.1))
+    assert verdict(name, memory(ours_spread=0.07, meka=five)).holds
+    assert not verdict(name, memory(ours_spread=0.072, meka=five)).holds
     beaten = verdict(name, memory(paper=0.25))
     assert beaten.mark == "holds for our default"
     assert "not for Abalone at 20 floats (SVD 0.2, the paper's 0.25)" in beaten.sentence

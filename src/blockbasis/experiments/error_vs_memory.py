@@ -18,6 +18,7 @@ from blockbasis.experiments.curves import (
     draw_errors,
     error_rows,
     judge_memory,
+    runs_of,
     tabulate_errors,
 )
 
@@ -28,8 +29,8 @@ _DATA: dict[str, tuple[float, int | None]] = {
     "ctg": (0.5, None),
     "emg": (0.1, 9500),
 }
-_BUDGETS, _RUNS = [20, 50, 100, 200], 5
-_QUICK_POINTS, _QUICK_BUDGETS, _QUICK_RUNS = 1000, [20, 50, 100], 2
+_BUDGETS = [20, 50, 100, 200]
+_QUICK_POINTS, _QUICK_BUDGETS = 1000, [20, 50, 100]
 
 
 def _parts(quick: bool) -> list[Settings]:
@@ -40,7 +41,7 @@ def _parts(quick: bool) -> list[Settings]:
             "n": _QUICK_POINTS if quick else n,
             "method": method,
             "budgets": _QUICK_BUDGETS if quick else _BUDGETS,
-            "runs": _QUICK_RUNS if quick else _RUNS,
+            "runs": runs_of(method, quick),
         }
         for name, (h, n) in _DATA.items()
         for method in METHODS

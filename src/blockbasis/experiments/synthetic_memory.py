@@ -10,7 +10,7 @@ import blockbasis as bb
 from blockbasis import plotting
 from blockbasis.experiments import points
 from blockbasis.experiments.base import Experiment, Result, Row, Settings, Table
-from blockbasis.experiments.curves import METHODS, draw_errors, error_rows, judge_memory, tabulate_errors
+from blockbasis.experiments.curves import METHODS, draw_errors, error_rows, judge_memory, runs_of, tabulate_errors
 from blockbasis.experiments.spectra import numerical_rank, singular_values
 from blockbasis.experiments.tables import crossed
 
@@ -24,13 +24,13 @@ _TOL = 1e-3
 
 
 def _parts(quick: bool) -> list[Settings]:
-    n, budgets, runs = (1000, [10, 20, 50], 2) if quick else (5000, [10, 20, 50, 100], 5)
+    n, budgets = (1000, [10, 20, 50]) if quick else (5000, [10, 20, 50, 100])
     found: list[Settings] = []
     for name, h in _BANDWIDTHS.items():
         points_of = {"data": name, "h": h, "n": n}
         found.append({**points_of, "kind": _RANKS, "bandwidths": [multiple * h for multiple in _MULTIPLES]})
-        of_method = {"budgets": budgets, "runs": runs, "clusters": _CLUSTERS[name]}
-        found += [{**points_of, "method": method, **of_method} for method in METHODS]
+        of_method = {"budgets": budgets, "clusters": _CLUSTERS[name]}
+        found += [{**points_of, "method": method, **of_method, "runs": runs_of(method, quick)} for method in METHODS]
     return found
 
 
