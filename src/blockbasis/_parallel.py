@@ -10,11 +10,12 @@ import multiprocessing
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import effective_n_jobs
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from blockbasis._validation import check_threads
@@ -130,5 +131,7 @@ def map_threads(
 
     if n_jobs == 1 or len(tasks) < 2:
         return [counted(*task) for task in tasks]
-    # NumPy and LAPACK release the interpreter's lock, and threads share the points without a copy.
-    return list(Parallel(n_jobs=n_jobs, backend="threading")(delayed(counted)(*task) for task in tasks))
+    # NumPy and LAPACK release the interpreter's lock, and threads share the points without a copy. joblib looks for
+    # results every 10 ms, which is longer than some products take.
+    with ThreadPoolExecutor(min(n_jobs, len(tasks))) as pool:
+        return list(pool.map(lambda task: counted(*task), tasks))

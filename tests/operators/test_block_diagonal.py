@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -81,14 +82,15 @@ def test_row_pieces_cover_all_rows_in_order():
 # --- products --------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["one piece", "small tiles", "small pieces"])
+@pytest.fixture(params=["one piece", "small tiles", "small pieces", "groups of pieces"])
 def division(request, monkeypatch):
     """How the work is divided."""
     if request.param != "one piece":
         monkeypatch.setattr(module, "_VECTOR_TILE", 100)
         monkeypatch.setattr(module, "_MATRIX_TILE", 50)
-    if request.param == "small pieces":
+    if request.param in ("small pieces", "groups of pieces"):
         monkeypatch.setattr(module, "_PIECE", 130)
+        monkeypatch.setattr(module, "_LEAST_GROUP", 1 if request.param == "small pieces" else 300)
         monkeypatch.setattr(module, "_THREADED", 0)
 
 
@@ -135,6 +137,7 @@ def test_empty_clusters_and_ranks():
 def test_the_same_bits_for_every_number_of_threads(width, monkeypatch):
     U, _, _ = case(sizes=(500, 3, 200), ranks=(20, 3, 16))
     monkeypatch.setattr(module, "_PIECE", 1000)
+    monkeypatch.setattr(module, "_LEAST_GROUP", 500)
     monkeypatch.setattr(module, "_THREADED", 0)
     V, W = np.random.default_rng(1).normal(size=(703, width)), np.random.default_rng(2).normal(size=(39, width))
     results = []
@@ -144,6 +147,14 @@ def test_the_same_bits_for_every_number_of_threads(width, monkeypatch):
     for project, expand in results[1:]:
         np.testing.assert_array_equal(project, results[0][0])
         np.testing.assert_array_equal(expand, results[0][1])
+
+
+def test_no_rows_at_all():
+    U, _, _ = case(sizes=(30, 20), ranks=(4, 3))
+    nothing = replace(U.partition, order=np.empty(0, dtype=np.intp), starts=np.zeros(3, dtype=np.intp))
+    empty = BlockDiagonal.empty(nothing, [4, 3], np.float64)
+    np.testing.assert_array_equal(empty.project(np.empty((0, 2))), np.zeros((7, 2)))
+    assert empty.expand(np.ones((7, 2))).shape == (0, 2)
 
 
 def test_products_leave_their_argument_alone():

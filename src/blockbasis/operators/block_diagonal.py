@@ -27,8 +27,11 @@ _VECTOR_ROWS = 2**13
 _MATRIX_TILE = 2**16
 #: BLAS is the faster one for bases of fewer columns.
 _NARROW = 16
-#: Floats of U that one thread takes at a time. The pieces do not depend on the number of threads, nor do the sums.
-_PIECE = 2**22
+#: Floats of U in a piece, and those from which some pieces are a group, which one thread takes at a time and permutes
+#: the rows of. Groups are small enough that no thread waits long for the last one. Neither depends on the number of
+#: threads, nor do the sums.
+_PIECE = 2**20
+_LEAST_GROUP = 2**19
 #: Multiplications below which threads cost more than they save.
 _THREADED = 2**24
 
@@ -40,6 +43,13 @@ class _Piece(NamedTuple):
     rows: slice
     columns: slice
     first: bool
+
+
+class _Group(NamedTuple):
+    """Consecutive pieces, which one thread takes at a time: ``rows`` in cluster order, the rows of a piece in these."""
+
+    rows: slice
+    pieces: tuple[_Piece, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,37 +158,38 @@ class BlockDiagonal:
     def project(self, V: FloatArray) -> FloatArray:
         """Uᵀ V for V of shape (n, m)."""
         V = V.astype(np.result_type(V, self.values), copy=False)
-        V = V if self._in_order else V.take(self.partition.order, axis=0)
         result = np.empty((self.shape[1], V.shape[1]), dtype=V.dtype)
 
-        def project(piece: _Piece) -> FloatArray:
-            own = result[piece.columns]
-            own = own if piece.first else np.empty_like(own)
-            _project(piece.values, V[piece.rows], own)
-            return own
+        def project(group: _Group) -> list[FloatArray]:
+            rows = V[group.rows] if self._in_order else V.take(self.partition.order[group.rows], axis=0)
+            parts = []
+            for piece in group.pieces:
+                own = result[piece.columns]
+                own = own if piece.first else np.empty_like(own)
+                _project(piece.values, rows[piece.rows], own)
+                parts.append(own)
+            return parts
 
-        parts = self._for_pieces(project, V.shape[1])
-        for piece, part in zip(self._pieces, parts, strict=True):
-            if not piece.first:
-                result[piece.columns] += part
+        for group, parts in zip(self._groups, self._for_groups(project, V.shape[1]), strict=True):
+            for piece, part in zip(group.pieces, parts, strict=True):
+                if not piece.first:
+                    result[piece.columns] += part
         return result
 
     def expand(self, W: FloatArray) -> FloatArray:
         """U W for W of shape (R, m)."""
         W = W.astype(np.result_type(W, self.values), copy=False)
-        ordered = np.empty((self.shape[0], W.shape[1]), dtype=W.dtype)
+        result = np.empty((self.shape[0], W.shape[1]), dtype=W.dtype)
 
-        def expand(piece: _Piece) -> None:
-            _expand(piece.values, W[piece.columns], ordered[piece.rows])
+        def expand(group: _Group) -> None:
+            count = group.rows.stop - group.rows.start
+            rows = result[group.rows] if self._in_order else np.empty((count, W.shape[1]), dtype=W.dtype)
+            for piece in group.pieces:
+                _expand(piece.values, W[piece.columns], rows[piece.rows])
+            if not self._in_order:
+                _scatter(rows, self.partition.order[group.rows], result)
 
-        self._for_pieces(expand, W.shape[1])
-        if self._in_order:
-            return ordered
-        result = np.empty_like(ordered)
-        if W.shape[1] == 1:  # much faster than rows of one entry
-            result[:, 0][self.partition.order] = ordered[:, 0]
-        else:
-            result[self.partition.order] = ordered
+        self._for_groups(expand, W.shape[1])
         return result
 
     def row_pieces(self, floats: int = _PIECE) -> Iterator[tuple[int, slice, FloatArray]]:
@@ -195,21 +206,39 @@ class BlockDiagonal:
         return bool((order == np.arange(len(order))).all())
 
     @cached_property
-    def _pieces(self) -> tuple[_Piece, ...]:
+    def _groups(self) -> tuple[_Group, ...]:
         columns = [slice(a, b) for a, b in zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True)]
-        starts = self.partition.starts
-        pieces = [_Piece(values, rows, columns[i], rows.start == starts[i]) for i, rows, values in self.row_pieces()]
+        starts = self.partition.starts.tolist()
         # An empty cluster has no rows, but its part of a projection is zero.
         empty = np.flatnonzero(self.partition.sizes == 0).tolist()
-        return (*pieces, *(_Piece(self.blocks[i], slice(0, 0), columns[i], True) for i in empty))
+        pieces = [_Piece(self.blocks[i], slice(0, 0), columns[i], True) for i in empty]
+        groups, start, floats = [], 0, 0
+        for i, rows, values in self.row_pieces():
+            within = slice(rows.start - start, rows.stop - start)
+            pieces.append(_Piece(values, within, columns[i], rows.start == starts[i]))
+            floats += values.size
+            if floats >= _LEAST_GROUP:
+                groups.append(_Group(slice(start, rows.stop), tuple(pieces)))
+                pieces, start, floats = [], rows.stop, 0
+        if pieces:
+            groups.append(_Group(slice(start, self.shape[0]), tuple(pieces)))
+        return tuple(groups)
 
-    def _for_pieces(self, function: Callable[[_Piece], Any], width: int) -> list[Any]:
+    def _for_groups(self, function: Callable[[_Group], Any], width: int) -> list[Any]:
         if self.size * width < _THREADED:
-            return [function(piece) for piece in self._pieces]
+            return [function(group) for group in self._groups]
         # Looking for BLAS libraries takes milliseconds, and products with one vector use none.
         without_blas = width == 1 and int(self.ranks.min()) >= _NARROW
         with nullcontext() if without_blas else single_threaded():
-            return map_threads(function, [(piece,) for piece in self._pieces], cores())
+            return map_threads(function, [(group,) for group in self._groups], cores())
+
+
+def _scatter(values: FloatArray, order: IntArray, out: FloatArray) -> None:
+    """Write the rows of ``values`` into the rows ``order`` of ``out``."""
+    if values.shape[1] == 1:  # much faster than rows of one entry
+        out[:, 0][order] = values[:, 0]
+    else:
+        out[order] = values
 
 
 def _project(U: FloatArray, V: FloatArray, out: FloatArray) -> None:
