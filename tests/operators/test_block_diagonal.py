@@ -90,6 +90,7 @@ def division(request, monkeypatch):
         monkeypatch.setattr(module, "_MATRIX_TILE", 50)
     if request.param in ("small pieces", "groups of pieces"):
         monkeypatch.setattr(module, "_PIECE", 130)
+        monkeypatch.setattr(module, "_PERMUTED", 50)
         monkeypatch.setattr(module, "_LEAST_GROUP", 1 if request.param == "small pieces" else 300)
         monkeypatch.setattr(module, "_THREADED", 0)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ from blockbasis._parallel import cores, map_threads, single_threaded
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.partition import Partition
 
+T = TypeVar("T")
+R = TypeVar("R")
+
 #: Floats of U that meet a vector in one call, and rows: more terms in one sum would cost digits.
 _VECTOR_TILE = 2**20
 _VECTOR_ROWS = 2**13
@@ -27,11 +30,12 @@ _VECTOR_ROWS = 2**13
 _MATRIX_TILE = 2**16
 #: BLAS is the faster one for bases of fewer columns.
 _NARROW = 16
-#: Floats of U in a piece, and those from which some pieces are a group, which one thread takes at a time and permutes
-#: the rows of. Groups are small enough that no thread waits long for the last one. Neither depends on the number of
-#: threads, nor do the sums.
+#: Floats of U in a piece, and those from which some pieces are a group, which one thread takes at a time: no thread
+#: waits long for the last group. Neither depends on the number of threads, nor do the sums.
 _PIECE = 2**20
 _LEAST_GROUP = 2**19
+#: Rows that one thread permutes at a time.
+_PERMUTED = 2**17
 #: Multiplications below which threads cost more than they save.
 _THREADED = 2**24
 
@@ -43,13 +47,6 @@ class _Piece(NamedTuple):
     rows: slice
     columns: slice
     first: bool
-
-
-class _Group(NamedTuple):
-    """Consecutive pieces, which one thread takes at a time: ``rows`` in cluster order, the rows of a piece in these."""
-
-    rows: slice
-    pieces: tuple[_Piece, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,20 +155,20 @@ class BlockDiagonal:
     def project(self, V: FloatArray) -> FloatArray:
         """Uᵀ V for V of shape (n, m)."""
         V = V.astype(np.result_type(V, self.values), copy=False)
+        rows = self._in_cluster_order(V)
         result = np.empty((self.shape[1], V.shape[1]), dtype=V.dtype)
 
-        def project(group: _Group) -> list[FloatArray]:
-            rows = V[group.rows] if self._in_order else V.take(self.partition.order[group.rows], axis=0)
+        def project(group: tuple[_Piece, ...]) -> list[FloatArray]:
             parts = []
-            for piece in group.pieces:
+            for piece in group:
                 own = result[piece.columns]
                 own = own if piece.first else np.empty_like(own)
                 _project(piece.values, rows[piece.rows], own)
                 parts.append(own)
             return parts
 
-        for group, parts in zip(self._groups, self._for_groups(project, V.shape[1]), strict=True):
-            for piece, part in zip(group.pieces, parts, strict=True):
+        for group, parts in zip(self._groups, self._map(project, self._groups, V.shape[1]), strict=True):
+            for piece, part in zip(group, parts, strict=True):
                 if not piece.first:
                     result[piece.columns] += part
         return result
@@ -179,17 +176,40 @@ class BlockDiagonal:
     def expand(self, W: FloatArray) -> FloatArray:
         """U W for W of shape (R, m)."""
         W = W.astype(np.result_type(W, self.values), copy=False)
-        result = np.empty((self.shape[0], W.shape[1]), dtype=W.dtype)
+        rows = np.empty((self.shape[0], W.shape[1]), dtype=W.dtype)
 
-        def expand(group: _Group) -> None:
-            count = group.rows.stop - group.rows.start
-            rows = result[group.rows] if self._in_order else np.empty((count, W.shape[1]), dtype=W.dtype)
-            for piece in group.pieces:
+        def expand(group: tuple[_Piece, ...]) -> None:
+            for piece in group:
                 _expand(piece.values, W[piece.columns], rows[piece.rows])
-            if not self._in_order:
-                _scatter(rows, self.partition.order[group.rows], result)
 
-        self._for_groups(expand, W.shape[1])
+        self._map(expand, self._groups, W.shape[1])
+        return self._in_given_order(rows)
+
+    def _in_cluster_order(self, V: FloatArray) -> FloatArray:
+        """Rows in the order of the points, put into that of the clusters."""
+        if self._in_order:
+            return V
+        result = np.empty_like(V, order="C")
+
+        def permute(rows: slice) -> None:
+            np.take(V, self.partition.order[rows], axis=0, out=result[rows], mode="clip")  # "raise" copies once more
+
+        self._map(permute, _ranges(len(V), _PERMUTED), V.shape[1])
+        return result
+
+    def _in_given_order(self, ordered: FloatArray) -> FloatArray:
+        """Rows in the order of the clusters, put into that of the points."""
+        if self._in_order:
+            return ordered
+        result = np.empty_like(ordered)
+
+        def permute(rows: slice) -> None:
+            if ordered.shape[1] == 1:  # much faster than rows of one entry
+                result[:, 0][self.partition.order[rows]] = ordered[rows, 0]
+            else:
+                result[self.partition.order[rows]] = ordered[rows]
+
+        self._map(permute, _ranges(len(ordered), _PERMUTED), ordered.shape[1])
         return result
 
     def row_pieces(self, floats: int = _PIECE) -> Iterator[tuple[int, slice, FloatArray]]:
@@ -206,39 +226,29 @@ class BlockDiagonal:
         return bool((order == np.arange(len(order))).all())
 
     @cached_property
-    def _groups(self) -> tuple[_Group, ...]:
+    def _groups(self) -> tuple[tuple[_Piece, ...], ...]:
+        """Pieces of all blocks, in groups that one thread takes at a time."""
         columns = [slice(a, b) for a, b in zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True)]
         starts = self.partition.starts.tolist()
         # An empty cluster has no rows, but its part of a projection is zero.
         empty = np.flatnonzero(self.partition.sizes == 0).tolist()
-        pieces = [_Piece(self.blocks[i], slice(0, 0), columns[i], True) for i in empty]
-        groups, start, floats = [], 0, 0
+        groups, floats = [[_Piece(self.blocks[i], slice(0, 0), columns[i], True) for i in empty]], 0
         for i, rows, values in self.row_pieces():
-            within = slice(rows.start - start, rows.stop - start)
-            pieces.append(_Piece(values, within, columns[i], rows.start == starts[i]))
-            floats += values.size
             if floats >= _LEAST_GROUP:
-                groups.append(_Group(slice(start, rows.stop), tuple(pieces)))
-                pieces, start, floats = [], rows.stop, 0
-        if pieces:
-            groups.append(_Group(slice(start, self.shape[0]), tuple(pieces)))
-        return tuple(groups)
+                groups.append([])
+                floats = 0
+            groups[-1].append(_Piece(values, rows, columns[i], rows.start == starts[i]))
+            floats += values.size
+        return tuple(map(tuple, groups))
 
-    def _for_groups(self, function: Callable[[_Group], Any], width: int) -> list[Any]:
+    def _map(self, function: Callable[[T], R], tasks: Sequence[T], width: int) -> list[R]:
+        """The function of every task, in threads where a product with ``width`` vectors is worth it."""
         if self.size * width < _THREADED:
-            return [function(group) for group in self._groups]
+            return [function(task) for task in tasks]
         # Looking for BLAS libraries takes milliseconds, and products with one vector use none.
         without_blas = width == 1 and int(self.ranks.min()) >= _NARROW
         with nullcontext() if without_blas else single_threaded():
-            return map_threads(function, [(group,) for group in self._groups], cores())
-
-
-def _scatter(values: FloatArray, order: IntArray, out: FloatArray) -> None:
-    """Write the rows of ``values`` into the rows ``order`` of ``out``."""
-    if values.shape[1] == 1:  # much faster than rows of one entry
-        out[:, 0][order] = values[:, 0]
-    else:
-        out[order] = values
+            return map_threads(function, [(task,) for task in tasks], cores())
 
 
 def _project(U: FloatArray, V: FloatArray, out: FloatArray) -> None:
