@@ -237,13 +237,16 @@ def _lay_out(figure: Any) -> None:
 
 
 def _quiet_log_ticks(axes: Any) -> None:
-    """Few plain labels on logarithmic axes: matplotlib's own run into each other where an axis spans about a decade."""
-    from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter
+    """Few plain labels on logarithmic axes: matplotlib's own run into each other where an axis spans about a decade.
+
+    Ticks without labels are left out: they say nothing beside the lines of the grid, and take a third of the time.
+    """
+    from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 
     for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
         if axis.get_scale() != "log" or isinstance(axis.get_major_locator(), FixedLocator):
             continue
-        axis.set_minor_formatter(NullFormatter())
+        axis.set_minor_locator(NullLocator())
         multiples = next((each for ratio, each in _LABELLED.items() if high < ratio * low), None)
         if multiples is not None:
             axis.set_major_locator(LogLocator(subs=multiples))
