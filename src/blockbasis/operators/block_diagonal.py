@@ -35,9 +35,9 @@ _NARROW = 16
 _PIECE = 2**20
 _LEAST_GROUP = 2**19
 #: Rows that one thread permutes at a time.
-_PERMUTED = 2**17
-#: Multiplications below which threads cost more than they save.
-_THREADED = 2**24
+_PERMUTED = 2**18
+#: Multiplications below which threads cost more than they save: some tenths of a millisecond.
+_THREADED = 2**22
 
 
 class _Piece(NamedTuple):

@@ -21,7 +21,7 @@ from blockbasis._typing import FloatArray, Index, IntArray
 #: Entries of a strip, a part of a panel that a symmetric product uses twice: it stays in the cache of a core.
 _STRIP = 2**16
 #: Multiplications below which threads cost more than they save, and into how many sums the others are divided.
-_THREADED = 2**24
+_THREADED = 2**22
 _SUMS = 8
 
 
