@@ -50,7 +50,17 @@ def facts(A: Any, n: int) -> Result:
     result: Result = {"stored": int(getattr(A, "stored", 0)), "floats": getattr(A, "stored", 0) / n}
     if isinstance(A, bb.BlockBasis):
         in_bases = int(A.partition.sizes @ A.ranks)
-        result |= {"clusters": A.n_clusters, "rank": in_bases / n, "entries": int(A.entries.total)}
+        passed = sum(
+            size * len(own.points)
+            for size, rank, own in zip(A.partition.sizes, A.ranks, A.extensions, strict=True)
+            if rank < size  # a cluster that is kept whole is not evaluated
+        )
+        result |= {
+            "in_pass": int(passed),
+            "clusters": A.n_clusters,
+            "rank": in_bases / n,
+            "entries": int(A.entries.total),
+        }
         result |= {"estimate": None if A.error_estimate is None else A.error_estimate.value, "in_bases": in_bases}
     return result
 
