@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from blockbasis._typing import FloatArray
 from blockbasis._validation import check_flag, check_fraction
-from blockbasis.estimators.base import bandwidth_of
+from blockbasis.estimators.base import all_or_nothing, bandwidth_of
 from blockbasis.estimators.expansion import Expansion
 from blockbasis.estimators.intervals import Residuals, some_residuals
 from blockbasis.estimators.ridge_base import KernelRidgeEstimator
@@ -36,6 +36,7 @@ class RidgeRegressor(MultiOutputMixin, RegressorMixin, KernelRidgeEstimator):
         if len(records) > 1:
             self.cv_results_ = cv_results(records)
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Learn from points and their targets.
 
