@@ -17,8 +17,10 @@ _CLEAR = Path("/proc/self/clear_refs")
 
 def used(loaded: Any) -> bytes:
     """What a loaded object gives, bit by bit."""
-    if hasattr(loaded, "predict"):
-        return np.asarray(loaded.predict(np.linspace(-1, 1, 10).reshape(5, 2))).tobytes()
+    X = np.linspace(-1, 1, 10).reshape(5, 2)
+    for name in ("predict", "transform"):
+        if hasattr(loaded, name):
+            return np.asarray(getattr(loaded, name)(X)).tobytes()
     return np.asarray(loaded.todense()).tobytes()
 
 

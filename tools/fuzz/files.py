@@ -43,6 +43,8 @@ def _saved_objects(folder: Path) -> list[tuple[Path, bytes]]:
         "extension": A.extend(X[:7]),
         "ridge": bb.KernelRidge(**settings).fit(X, X[:, 0]),
         "classifier": bb.KernelRidgeClassifier(**settings).fit(X, np.where(X[:, 0] > 0, "right", "left")),
+        "features": bb.BlockBasisFeatures(**settings).fit(X),
+        "components": bb.KernelPCA(n_components=3, **settings).fit(X),
         "process": bb.GaussianProcessRegressor(**settings).fit(X, X[:, 0]),
     }
     for name, each in objects.items():
