@@ -200,7 +200,11 @@ def restore_symmetric(meta: dict[str, Any], arrays: dict[str, FloatArray], kerne
     check_inner(inner, basis, basis)
     extensions = _restore_extensions(arrays, basis)
     check_extensions(extensions, basis)
-    require(meta.get("diagonal", "diagonal" in arrays) is ("diagonal" in arrays), "diagonal", "there or not as it says")
+    require(
+        meta.get("diagonal", "diagonal" in arrays) is ("diagonal" in arrays),
+        "diagonal",
+        "there exactly where the metadata say so",
+    )
     if "diagonal" in arrays:
         numbers(arrays["diagonal"], "diagonal", (basis.partition.n_points,))
     own = restore_kernel(meta["kernel"], kernel)
