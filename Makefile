@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-oldest test-newest fuzz lint format bench bench-full clean
+.PHONY: demo test test-oldest test-newest fuzz fuzz-full lint format bench bench-full clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m blockbasis.demo
@@ -25,10 +25,14 @@ test-newest:
 	$(VENV)-newest/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager $(VERSIONED) --editable .
 	$(VENV)-newest/bin/python -m pytest
 
-# Random files, kills, inputs, tolerances and threads for five minutes; "make fuzz MINUTES=60" for more.
+# Random files, kills, inputs, threads, limits and tolerances for five minutes; "make fuzz MINUTES=60" for more, and
+# "make fuzz-full" for the counts that docs/promises.md names.
 MINUTES ?= 5
 fuzz: $(VENV)/.test
-	$(BIN)/python tools/fuzz.py --minutes $(MINUTES)
+	$(BIN)/python -m tools.fuzz --minutes $(MINUTES)
+
+fuzz-full: $(VENV)/.test
+	$(BIN)/python -m tools.fuzz --counts full
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

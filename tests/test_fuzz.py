@@ -1,29 +1,25 @@
-"""A short run of ``tools/fuzz.py``: that it finds nothing, and that it would."""
+"""A short run of ``tools/fuzz``: that it finds nothing, and that it would."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import blockbasis as bb
+from tools.fuzz.campaigns import run
+from tools.fuzz.inputs import calling
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="POSIX processes")
 
-SPEC = importlib.util.spec_from_file_location("fuzz", Path(__file__).parents[1] / "tools" / "fuzz.py")
-fuzz = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(fuzz)
-
 
 def failures(suite, most, seconds=20.0):
-    return [case for case in fuzz.run(suite, 0, seconds, most) if case[1] is not None]
+    return [case for case in run(suite, 0, seconds, most) if case[1] is not None]
 
 
 def test_corrupted_forged_and_hostile_files():
-    cases = fuzz.run("files", 0, 20.0, 400)
+    cases = run("files", 0, 20.0, 400)
     assert [case for case in cases if case[1] is not None] == []
     assert {kind for kind, _ in cases} == {"corrupted", "forged", "hostile"}
 
@@ -35,7 +31,7 @@ def test_kills():
 def test_a_wrong_result_would_be_seen(monkeypatch):
     """The checks are not empty: an operator that lies about its error, or is loaded as another, is found."""
     monkeypatch.setattr(bb, "load", lambda path: bb.factorize(np.eye(2), bb.Gaussian(1.0), n_clusters=1, rank=1, rng=0))
-    assert all(what == "another result" for kind, what in fuzz.run("files", 0, 5.0, 10))
-    assert fuzz._calling(lambda: 1 / 0).startswith("ZeroDivisionError")
-    assert fuzz._calling(lambda: np.float64(1e308) * 10).startswith("stray warning")
-    assert fuzz._calling(lambda: [].append(int("x"))) is None
+    assert all(what == "another result" for kind, what in run("files", 0, 5.0, 10))
+    assert calling(lambda: 1 / 0).startswith("ZeroDivisionError")
+    assert calling(lambda: np.float64(1e308) * 10).startswith("stray warning")
+    assert calling(lambda: [].append(int("x"))) is None

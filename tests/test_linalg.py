@@ -43,6 +43,12 @@ def test_all_eigenpairs(driver, seed):
     np.testing.assert_allclose(M @ vectors, vectors * values, atol=1e-12)
 
 
+def test_a_matrix_of_one_entry(driver):
+    """SciPy 1.13 fails with its fastest driver."""
+    values, vectors = eigenpairs(np.array([[3.0]]))
+    assert values.tolist() == [3.0] and vectors.tolist() == [[1.0]]
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_negative_eigenpairs(driver, seed):
     M = symmetric(seed)

@@ -71,6 +71,8 @@ def times_power_of_two(B: FloatArray, exponents: IntArray, *, name: str, caller:
 
 def eigenpairs(M: FloatArray) -> tuple[FloatArray, FloatArray]:
     """All eigenvalues of a symmetric matrix, ascending, and their vectors."""
+    if len(M) == 1:  # SciPy before 1.14 gives "evd" too little workspace for it
+        return M[0].copy(), np.ones_like(M)
     for driver in _FAST_DRIVERS:
         try:
             return linalg.eigh(M, driver=driver, check_finite=False)  # type: ignore[no-any-return]

@@ -160,6 +160,7 @@ class OpenMLServer(urllib.request.HTTPSHandler):
             api.format("features/"): json.dumps({"data_features": {"feature": features}}),
             api.format("qualities/"): json.dumps({"data_qualities": {"quality": qualities}}),
             "/data/v1/download/1/table.arff": arff,
+            "/data/v1/download/1": arff,  # where scikit-learn 1.6 looks
         }
 
     def https_open(self, request):

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn import kernel_ridge
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -338,3 +339,14 @@ def test_an_uncompressed_model_keeps_nothing_of_the_callers_array():
     before = model.predict(X_new)
     X *= 0
     np.testing.assert_array_equal(model.predict(X_new), before)
+
+
+@pytest.mark.parametrize("model", [bb.KernelRidge(random_state=0), bb.KernelRidgeCV(random_state=0)], ids=repr)
+@pytest.mark.parametrize("exponent", [-600, 600])
+def test_targets_of_any_scale_are_learnt_alike(model, exponent):
+    """By powers of two, which round nothing: squares of such targets overflow or vanish."""
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = np.sin(X[:, 0])
+    expected = clone(model).fit(X, y).predict(X)
+    found = clone(model).fit(X, np.ldexp(y, exponent)).predict(X)
+    np.testing.assert_allclose(np.ldexp(found, -exponent), expected, rtol=1e-10)

@@ -184,6 +184,7 @@ def test_outputs_that_do_not_fit(regression, classes, tmp_path):
     path = tmp_path / "model.bbf"
     X, y, _ = regression
     process = bb.GaussianProcessRegressor(**COMPRESSED).fit(X, y)
+    ridge = bb.KernelRidge(**COMPRESSED).fit(X, y)
     X, y, _, _ = classes
     classifier = bb.KernelRidgeClassifier(**COMPRESSED).fit(X, y)
     trend = {"center": np.zeros(9), "scale": np.ones(9), "constant": np.zeros(1), "slopes": np.zeros((9, 1))}
@@ -194,9 +195,26 @@ def test_outputs_that_do_not_fit(regression, classes, tmp_path):
         (process, "_trend", {".constant": np.zeros(3), ".slopes": np.zeros((process.n_features_in_, 3))}),
         (classifier, "groups_", {".0": np.array([0, 1, -5])}),
         (classifier, "groups_", {".0": np.array([0, 1])}),
+        (classifier, "intercept_", {"": np.empty(0)}),
+        (ridge, "intercept_", {"": np.empty(0)}),
+        (ridge, "intercept_", {"": np.zeros(2)}),
     ):
         bb.save(model, path)
         changed = {f"fitted.{name}{part}": value for part, value in forgery.items()}
         forged(path, lambda meta, arrays, changed=changed: arrays.update(changed))
         with pytest.raises(bb.StorageError, match=f"cannot be restored: {name} "):
             bb.load(path)
+
+
+@pytest.mark.parametrize(("name", "value"), [("n_jobs", [[1]]), ("n_jobs", 0), ("verbose", [1])])
+def test_parameters_that_predictions_need(regression, tmp_path, name, value):
+    path = tmp_path / "model.bbf"
+    X, y, _ = regression
+    bb.save(bb.KernelRidge(**COMPRESSED).fit(X, y), path)
+
+    def change(meta, arrays):
+        next(pair for pair in meta["parameters"]["pairs"] if pair[0] == name)[1] = value
+
+    forged(path, change)
+    with pytest.raises(bb.StorageError, match=f"cannot be restored: .*{name}"):
+        bb.load(path)

@@ -112,3 +112,11 @@ def test_bad_parts():
     for bad in ((G,), (G, 2.0)):
         with pytest.raises(TypeError, match="'parts' parameter of Sum must be two kernels or more"):
             Sum(bad)
+
+
+@pytest.mark.parametrize("scale", [1e60, 1e-60])
+def test_a_scale_that_float32_cannot_hold_is_refused(scale):
+    X = np.zeros((2, 1), dtype=np.float32)
+    with pytest.raises(ValueError, match="'scale' parameter of Scaled must be a number that float32 can hold. Got 1e"):
+        (scale * bb.Gaussian(1.0))(X)
+    assert (scale * bb.Gaussian(1.0))(X.astype(np.float64))[0, 0] == scale

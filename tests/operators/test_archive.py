@@ -211,6 +211,8 @@ def test_arrays_that_do_not_fit_are_refused_by_name(path, saved, case):
         {"kernel": {"name": "Evil"}},
         {"kernel": {"name": "Gaussian", "parameters": {"bandwidth": 1, "more": 2}}},
         {"kernel": 3},
+        {"diagonal": False},
+        {"diagonal": 1},
         {"entries": {"bases": -1, "inner": 0}},
         {"entries": {"bases": "1", "inner": 0}},
         {"entries": {"other": 1}},
@@ -276,3 +278,12 @@ def test_a_kernel_where_a_function_is_needed(path):
     bb.save(bb.KernelRidge(kernel=polynomial, n_clusters=3, rank=6).fit(X, X[:, 0]), path)
     with pytest.raises(ValueError, match=r"'kernel' parameter of load must be the function.*Gaussian"):
         bb.load(path, kernel=bb.Gaussian(1.0))
+
+
+def test_a_diagonal_part_that_was_taken_out_is_missed(path, saved):
+    meta, arrays = saved
+    left = {name: array for name, array in arrays.items() if name != "diagonal"}
+    assert len(left) < len(arrays)
+    write_forged(path, {**meta, "arrays": list(left)}, left)
+    with pytest.raises(bb.StorageError, match="diagonal must be there exactly"):
+        bb.load(path)

@@ -107,3 +107,10 @@ def test_repeated_eigenvalues_are_not_missed(seed):
     np.testing.assert_allclose(values, expected, rtol=1e-8, atol=1e-12 * expected[0])
     np.testing.assert_allclose(vectors.T @ vectors, np.eye(count), atol=1e-8)
     np.testing.assert_allclose(A @ vectors, vectors * values, atol=1e-7 * values[0])
+
+
+@pytest.mark.parametrize("n", [6, 40, 200])
+def test_points_that_are_all_equal(n):
+    """One eigenvalue is n and the others are zero: Lanczos iteration has nothing left to start from."""
+    A = bb.factorize(np.ones((n, 2)), bb.Cauchy(1.0), n_clusters=2, rank=3, rng=0)
+    assert_eigenpairs(bb.eigh(A, 2), np.ones((n, n)), 2, 1e-10)

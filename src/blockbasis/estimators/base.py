@@ -8,8 +8,10 @@ around each cluster: see `blockbasis.estimators.local`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar
+from functools import wraps
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -49,6 +51,24 @@ _NAMES = {
     "inverse_multiquadric": "InverseMultiquadric",
     "rational_quadratic": "RationalQuadratic",
 }
+
+Fit = TypeVar("Fit", bound=Callable[..., Any])
+
+
+def all_or_nothing(fit: Fit) -> Fit:
+    """A fit that leaves the estimator as it was before where it does not come to its end."""
+
+    @wraps(fit)
+    def whole(self: Any, *arguments: Any, **named: Any) -> Any:
+        before = dict(vars(self))
+        try:
+            return fit(self, *arguments, **named)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return cast(Fit, whole)
 
 
 class KernelEstimator(BaseEstimator):

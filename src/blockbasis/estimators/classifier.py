@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis._validation import check_flag
-from blockbasis.estimators.base import bandwidth_of
+from blockbasis.estimators.base import all_or_nothing, bandwidth_of
 from blockbasis.estimators.calibration import Calibration, calibrated
 from blockbasis.estimators.ridge_base import KernelRidgeEstimator
 from blockbasis.estimators.ridge_path import Choices, Fit, Record, cv_results
@@ -28,6 +28,7 @@ class RidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
     class_weight: Any
     calibration_: Calibration
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Learn from points and their classes.
 

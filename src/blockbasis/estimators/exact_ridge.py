@@ -12,6 +12,7 @@ import numpy as np
 from scipy import linalg
 from scipy.linalg import lapack
 
+from blockbasis._linalg import exponents_of
 from blockbasis._parallel import single_threaded
 from blockbasis._typing import FloatArray
 from blockbasis.kernels import Kernel
@@ -96,14 +97,14 @@ def ridge_walk(
         Where the matrix is not definite with any ridge.
     """
     double, solved, errors = X.astype(np.float64, copy=False), list[ExactRidge](), dict[int, float]()
-    count = counting("regression of all points", len(alphas))
+    count, exponent = counting("regression of all points", len(alphas)), int(exponents_of(Y).max())
 
     def error(place: int) -> float:
         if place not in errors:
             errors[place] = math.inf
             with suppress(linalg.LinAlgError):
                 found = ExactRidge(alphas[place], *leave_one_out(kernel(double).T, Y, weights, alphas[place]))
-                errors[place] = float(np.average((found.left_out**2).mean(axis=1), weights=weights))
+                errors[place] = mean_square(found.left_out, exponent, weights)
                 solved.append(found)
             count()
         return errors[place]
@@ -118,6 +119,11 @@ def ridge_walk(
     if not solved:
         raise linalg.LinAlgError(f"The kernel matrix is not definite with a ridge of {alphas[-1]:.3g}.")
     return solved
+
+
+def mean_square(residuals: FloatArray, exponent: int, weights: FloatArray | None) -> float:
+    """Mean square of residuals over a power of two: their own squares may overflow or vanish."""
+    return float(np.average((np.ldexp(residuals, -exponent) ** 2).mean(axis=1), weights=weights))
 
 
 def seconds_of_walk(n: int, steps: int) -> float:

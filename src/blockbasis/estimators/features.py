@@ -9,7 +9,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from blockbasis._validation import check_choice, check_integer
-from blockbasis.estimators.base import KernelEstimator, bandwidth_of
+from blockbasis.estimators.base import KernelEstimator, all_or_nothing, bandwidth_of
 from blockbasis.estimators.feature_map import FeatureMap, leading_root, left_out, own_roots
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.storage import storable
@@ -127,6 +127,7 @@ class BlockBasisFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kern
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> BlockBasisFeatures:
         """Compress the kernel matrix of points, and take the roots of its inner matrix.
 

@@ -22,6 +22,7 @@ from blockbasis._validation import (
 from blockbasis.estimators.base import (
     EXACT_POINTS,
     KernelEstimator,
+    all_or_nothing,
     bandwidth_of,
     has_bandwidth,
     make_kernel,
@@ -170,6 +171,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any) -> GaussianProcessRegressor:
         """Choose what is "auto" and condition on the data.
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from blockbasis._linalg import leading_eigenpairs
 from blockbasis._typing import FloatArray
 from blockbasis._validation import check_integer
-from blockbasis.estimators.base import KernelEstimator, bandwidth_of
+from blockbasis.estimators.base import KernelEstimator, all_or_nothing, bandwidth_of
 from blockbasis.estimators.continuation import extended
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.storage import storable
@@ -125,6 +125,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> KernelPCA:
         """Find the components.
 

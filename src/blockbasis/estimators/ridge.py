@@ -9,9 +9,11 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from blockbasis._linalg import exponents_of
 from blockbasis._typing import FloatArray
 from blockbasis._validation import check_flag, check_fraction
-from blockbasis.estimators.base import bandwidth_of
+from blockbasis.estimators.base import all_or_nothing, bandwidth_of
+from blockbasis.estimators.exact_ridge import mean_square
 from blockbasis.estimators.expansion import Expansion
 from blockbasis.estimators.intervals import Residuals, some_residuals
 from blockbasis.estimators.ridge_base import KernelRidgeEstimator
@@ -36,6 +38,7 @@ class RidgeRegressor(MultiOutputMixin, RegressorMixin, KernelRidgeEstimator):
         if len(records) > 1:
             self.cv_results_ = cv_results(records)
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Learn from points and their targets.
 
@@ -307,11 +310,14 @@ Kernel or callable, default="gaussian"
 
 def _least_squares(fits: Iterator[Fit], weights: FloatArray | None) -> tuple[Fit, list[Record]]:
     """The regression of least squared leave-one-out error, and a record of each."""
-    best, records = None, list[Record]()
+    best, least, exponent, records = None, np.inf, 0, list[Record]()
     for fit in fits:
-        score = -float(np.average((fit.left_out**2).mean(axis=1), weights=weights))
-        if best is None or score > max(record.score for record in records):
-            best = fit
-        records.append(Record(fit.bandwidth, fit.alpha, score))
+        if best is None:
+            exponent = int(exponents_of(fit.left_out).max())
+        error = mean_square(fit.left_out, exponent, weights)
+        if best is None or error < least:
+            best, least = fit, error
+        with np.errstate(over="ignore", under="ignore"):
+            records.append(Record(fit.bandwidth, fit.alpha, -float(np.ldexp(error, 2 * exponent))))
     assert best is not None
     return best, records

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight
 
+from blockbasis._linalg import exponents_of
 from blockbasis._typing import FloatArray
 from blockbasis._validation import check_choice, check_positive
 from blockbasis.estimators.base import KernelEstimator, candidate_bandwidths, has_bandwidth, make_kernel
@@ -208,5 +209,6 @@ def _column(local: LocalWeights | None, cluster: int, target: int, count: int) -
 
 def in_units(Y: FloatArray, weights: FloatArray | None) -> FloatArray:
     """Each target over its root mean square, so that none counts for more than others; zero for a constant one."""
+    Y = np.ldexp(Y, -exponents_of(Y))  # squares shall neither overflow nor vanish
     size = np.sqrt(np.average(Y**2, axis=0, weights=weights))
     return np.asarray(np.divide(Y, size, out=np.zeros_like(Y), where=size > 0))

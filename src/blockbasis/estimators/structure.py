@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from blockbasis._typing import FloatArray
+from blockbasis._validation import check_threads
 from blockbasis.estimators.blending import Blend
 from blockbasis.estimators.calibration import Calibration
 from blockbasis.estimators.expansion import Expansion
@@ -24,6 +25,8 @@ def check_attributes(cls: type[Any], parameters: dict[str, Any], fitted: dict[st
     """Raise unless an estimator of the class has these parameters, and fitting it may have set these attributes."""
     wrong = set(parameters) ^ set(cls._get_param_names())
     require(not wrong, "the parameters", f"those of {cls.__name__}, and are not in {sorted(map(str, wrong))}")
+    check_threads(parameters["n_jobs"], name="n_jobs", caller=cls.__name__)
+    require(isinstance(parameters["verbose"], (int, float)), "verbose", "a number")
     for name in fitted:
         own = isinstance(name, str) and name.isidentifier() and name.startswith("_") != name.endswith("_")
         require(own and not hasattr(cls, name), f"the attribute {name!r}", "one that fitting sets")
@@ -31,6 +34,9 @@ def check_attributes(cls: type[Any], parameters: dict[str, Any], fitted: dict[st
 
 def check_outputs(fitted: dict[str, Any]) -> None:
     """Raise unless means and scales of targets, and groups of classes, are those of the functions that were learnt."""
+    if "intercept_" in fitted:
+        learnt = fitted["expansions_"] if "expansions_" in fitted else [fitted["expansion_"]]
+        numbers(fitted["intercept_"], "intercept_", (sum(each.n_outputs for each in learnt),))
     if "_posterior" in fitted:
         trend, shape = fitted["_trend"], (fitted["n_features_in_"], fitted["_posterior"].mean.n_outputs)
         for name in ("_scale", "_y_scale"):

@@ -115,8 +115,17 @@ class Scaled(Kernel):
 
     def block(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         values = self.kernel.block(X, Y)
-        values *= X.dtype.type(self.scale)
+        values *= self._factor(X.dtype)
         return values
+
+    def _factor(self, dtype: np.dtype[Any]) -> Any:
+        """The scale as a number of the type of the points."""
+        limits = np.finfo(dtype)
+        if not float(limits.tiny) <= self.scale <= float(limits.max):
+            raise ValueError(
+                f"The 'scale' parameter of Scaled must be a number that {dtype} can hold. Got {self.scale!r} instead."
+            )
+        return dtype.type(self.scale)
 
     def block_gradient(
         self, X: FloatArray, Y: FloatArray, weights: FloatArray, factors: FloatArray | None

@@ -183,6 +183,7 @@ def describe_symmetric(A: BlockBasis) -> tuple[dict[str, Any], dict[str, FloatAr
         arrays["diagonal"] = A.diagonal_part
     meta = {
         "kernel": describe_kernel(A.kernel),
+        "diagonal": A.diagonal_part is not None,
         "entries": asdict(A.entries),
         "cutoff": None if A.cutoff is None else asdict(A.cutoff),
         "error_estimate": None if A.error_estimate is None else asdict(A.error_estimate),
@@ -199,6 +200,11 @@ def restore_symmetric(meta: dict[str, Any], arrays: dict[str, FloatArray], kerne
     check_inner(inner, basis, basis)
     extensions = _restore_extensions(arrays, basis)
     check_extensions(extensions, basis)
+    require(
+        meta.get("diagonal", "diagonal" in arrays) is ("diagonal" in arrays),
+        "diagonal",
+        "there exactly where the metadata say so",
+    )
     if "diagonal" in arrays:
         numbers(arrays["diagonal"], "diagonal", (basis.partition.n_points,))
     own = restore_kernel(meta["kernel"], kernel)

@@ -125,10 +125,14 @@ def _lanczos(A: BlockBasis, count: int, known: FloatArray, rng: np.random.Genera
     def product(v: Any) -> FloatArray:
         return rest(A._apply(rest(v.reshape(n, 1))))[:, 0]
 
+    start = rest(rng.standard_normal(n))
+    if not product(start).any():  # nothing but zeros is left, which ARPACK refuses
+        others = np.column_stack((start, rest(rng.standard_normal((n, count - 1)))))
+        return np.zeros(count), np.linalg.qr(others)[0]
     operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
     try:
         width = min(n, 2 * count + _SPARE_VECTORS)
-        values, vectors = eigsh(operator, k=count, which="LA", v0=rest(rng.standard_normal(n)), ncv=width)
+        values, vectors = eigsh(operator, k=count, which="LA", v0=start, ncv=width)
     except ArpackNoConvergence as error:
         raise np.linalg.LinAlgError(
             f"Only {len(error.eigenvalues)} of {count} eigenpairs converged: the eigenvalues are too close to each "

@@ -1,0 +1,1 @@
+"""Campaigns of random files, kills, inputs, tolerances, threads and limits against the package."""
