@@ -165,9 +165,7 @@ def sketch_block(
     spare: int = 0,
 ) -> Sketch:
     """The ``rank`` leading directions of a block and up to ``spare`` more, as far as they are above rounding."""
-    found, part, B = directions_and_diagonal(
-        matrix, block, rank, rng, diagonal=diagonal, rounds=sizes.diagonal_rounds, negligible=sizes.negligible
-    )
+    found, part, B = directions_and_diagonal(matrix, block, rank, sizes, rng, diagonal=diagonal)
     found = resolved(found, rank + spare, B.dtype)
     residuals, norm = residual_profile(block, B, found.vectors, found.right, changed=bool(part.any()))
     return Sketch(block, found, part, residuals, norm)

@@ -10,6 +10,7 @@ from blockbasis._linalg import column_energies, leading_eigenpairs
 from blockbasis._typing import FloatArray
 from blockbasis.construction.coordinates import determining_rows, interpolate
 from blockbasis.construction.diagonal import fit_core, unshared_diagonal
+from blockbasis.construction.method import SampleSizes
 from blockbasis.construction.sampled_block import SampledBlock
 from blockbasis.matrix import KernelMatrix
 
@@ -63,14 +64,14 @@ def _leading_range(B: FloatArray, width: int, rng: np.random.Generator) -> Float
     Columns of B span its range nearly as well as random combinations of columns, and cost no product.
     """
     range_ = np.linalg.qr(B[:, rng.choice(B.shape[1], width, replace=False)])[0]
-    for _ in range(_POWER_ITERATIONS):
-        range_ = power_iteration(B, range_)
+    return power_iteration(B, range_, _POWER_ITERATIONS)
+
+
+def power_iteration(B: FloatArray, range_: FloatArray, times: int = 1) -> FloatArray:
+    """Orthonormal vectors that span a power of B Bᵀ times the given ones."""
+    for _ in range(times):
+        range_ = np.linalg.qr(B @ (B.T @ range_))[0]
     return range_
-
-
-def power_iteration(B: FloatArray, range_: FloatArray) -> FloatArray:
-    """Orthonormal vectors that span B Bᵀ times the given ones."""
-    return np.asarray(np.linalg.qr(B @ (B.T @ range_))[0])
 
 
 def rotated_directions(B: FloatArray, range_: FloatArray, width: int) -> Directions:
@@ -104,11 +105,10 @@ def directions_and_diagonal(
     matrix: KernelMatrix,
     block: SampledBlock,
     rank: int,
+    sizes: SampleSizes,
     rng: np.random.Generator,
     *,
     diagonal: bool,
-    rounds: int,
-    negligible: float,
 ) -> tuple[Directions, FloatArray, FloatArray]:
     """Leading directions of a block, the diagonal part beside them, and B without it.
 
@@ -120,14 +120,17 @@ def directions_and_diagonal(
     width = rank + OVERSAMPLING
     B = block.without(part)
     found = leading_directions(B, width, rng)
-    if not diagonal or not _diagonal_matters(block, B, found.leading(rank), negligible):
+    if not diagonal or not _diagonal_matters(block, B, found.leading(rank), sizes.negligible):
         return found, part, B
     part = largest = unshared_diagonal(block.own_entries, block.kernel_block, block.coincident)
     range_ = found.vectors.astype(B.dtype, copy=False)
     size = block.cluster.stop - block.cluster.start
-    for _ in range(rounds):
-        range_ = power_iteration(block.without(part), range_)
-        values = range_.astype(np.float64) * np.sqrt(len(block.rows) / size)
+    for _ in range(sizes.diagonal_rounds):
+        B = block.without(part)  # its singular values decay slowly
+        range_ = rotated_directions(B, power_iteration(B, range_, sizes.power_iterations), width).vectors.astype(
+            B.dtype, copy=False
+        )
+        values = range_[:, :rank].astype(np.float64) * np.sqrt(len(block.rows) / size)
         determining = determining_rows(values, _CORE_ROWS * values.shape[1], rng)
         at = block.rows[determining]
         scale = np.sqrt(size / len(block.rows))

@@ -57,6 +57,8 @@ class SampleSizes:
         Largest share of all columns that are sampled.
     diagonal_rounds : int
         Rounds in which directions and diagonal part of a sampled block are computed in turn.
+    power_iterations : int
+        Power iterations for the directions in each of these rounds.
     precise : bool
         Whether coefficients are fitted to the last digit where all rows are sampled.
     lonely_columns : int
@@ -81,14 +83,15 @@ class SampleSizes:
     inner_rows: int
     most_columns: float
     diagonal_rounds: int
+    power_iterations: int
     precise: bool
     lonely_columns: int = 0
     negligible: float = 0.0
 
 
 #: Where the ranks are given, accuracy is what time is spent on.
-ACCURATE = SampleSizes(24, 4096, 8192, 40, 160, 8, 64, 7, 1.0, 3, True)
+ACCURATE = SampleSizes(24, 4096, 8192, 40, 160, 8, 64, 7, 1.0, 3, 4, True)
 #: Where a tolerance or a budget is given, the ranks follow from what was sampled.
-FAST = SampleSizes(10, 640, 1280, 22, 400, 4, 64, 6, 1 / 6, 1, False, 4096)
+FAST = SampleSizes(10, 640, 1280, 22, 400, 4, 64, 6, 1 / 6, 1, 2, False, 4096)
 #: A survey only looks at singular values.
-SURVEY = SampleSizes(6, 256, 512, 12, 256, 0, 0, 0, 1 / 8, 1, False, 4096)
+SURVEY = SampleSizes(6, 256, 512, 12, 256, 0, 0, 0, 1 / 8, 1, 2, False, 4096)

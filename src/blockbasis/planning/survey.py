@@ -211,15 +211,8 @@ def _survey_cluster(
     """
     cluster, size = partition.cluster(i), int(partition.sizes[i])
     block = sample_block(matrix, partition, i, rank, SURVEY, rng)
-    found, part, B = directions_and_diagonal(
-        matrix,
-        block,
-        rank,
-        rng,
-        diagonal=job.method.diagonal,
-        rounds=SURVEY.diagonal_rounds,
-        negligible=job.goal.negligible,
-    )
+    sizes = replace(SURVEY, negligible=job.goal.negligible)
+    found, part, B = directions_and_diagonal(matrix, block, rank, sizes, rng, diagonal=job.method.diagonal)
     found = resolved(found, rank, B.dtype)
     columns: ColumnSample | None = None
     if len(block.columns) < matrix.shape[1]:
