@@ -203,6 +203,7 @@ class RidgeSearch(KernelRidgeEstimator):
         assert found is not None and found.trial.regression is not None
         self.cv_results_ = search_results(found)
         self.scale_ = np.divide(1, found.scale, out=np.ones_like(found.scale), where=found.scale > 0)
+        self.best_index_ = found.trials.index(found.trial)
         self.best_score_ = 1 - found.trial.error
         self.best_params_ = {
             "kernel": found.trial.kernel_name,
