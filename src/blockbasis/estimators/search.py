@@ -219,8 +219,9 @@ def _halving(
         going = [(trial.candidate, trial.regression) for trial in _kept(done, (*_KEPT, len(done))[stage])]
         if time.perf_counter() > deadline:
             return trials
-    if task.sums:
-        trials += _sums(sample, _kept(done, len(done)), task.grid)
+    fitted = _kept(done, len(done))
+    if task.sums and fitted:
+        trials += _sums(sample, fitted, task.grid)
     return trials
 
 
@@ -298,10 +299,10 @@ def _trial(attempt: Attempt, stage: int) -> Trial:
 
 def _sums(sample: Sample, trials: Sequence[Trial], grid: Grid) -> list[Trial]:
     """The mean of the kernel of the best trial and that of each other one."""
-    if len(trials) < 2 or time.perf_counter() > sample.deadline:
+    best, made = trials[0], list[Trial]()
+    others = [trial for trial in trials if trial.regression is not best.regression]  # a metric may have been no gain
+    if not others or time.perf_counter() > sample.deadline:
         return []
-    best, *others = trials
-    made = list[Trial]()
     own = _kernel_matrix(sample, best)
     for other in others:
         begun = time.perf_counter()
