@@ -77,8 +77,7 @@ X_fit_
     -----
     Targets are in units of their standard deviation in the search, so that each of several counts as much.
     With ``kernel="auto"``, ``metric="auto"`` and a last fit that is exact, the mean of two kernels of the last stage is
-    taken where its leave-one-out error is at most one standard error above that of the best alone: the error of a
-    metric is a little too small, because it was learnt from the targets that are left out.
+    taken where its leave-one-out error is at most one standard error above that of the best alone.
 
     References
     ----------

@@ -37,8 +37,8 @@ _LARGEST_SAMPLE = 3200
 #: matter, metrics of a few hundred rows tell nothing, and the best candidate would be lost.
 _STAGES, _GROWTH = 3, 1.6
 _SMALLEST_SAMPLE = 200
-#: Candidates that go on to the second stage and to the third, beside the best one without a metric: metrics of small
-#: samples look better than they are.
+#: Candidates that go on to the second stage and to the third, beside the best one without a metric, which
+#: is compared with them on the same rows.
 _KEPT = (3, 2)
 #: Rounds of a metric in a stage, at most.
 _ROUNDS = 6
@@ -327,8 +327,8 @@ def _middle(first: Trial, second: Trial) -> Regression:
 def _best(trials: list[Trial]) -> Trial:
     """The least error of the last stage in which anything was fitted: errors of smaller samples are larger.
 
-    A metric was learnt from the targets that are left out, so that its error is a little too small. Two kernels make
-    up for that: a sum of them is taken where it is no worse than the best alone by one standard error.
+    A sum of two kernels is taken where it is no worse than the best alone by one standard error: leave-one-out cannot
+    tell them apart.
     """
     last = max((trial.stage for trial in trials if trial.regression is not None), default=0)
     alone = min((t for t in trials if t.stage == last and t.added is None), key=lambda trial: trial.error)
