@@ -33,6 +33,16 @@ def test_a_walk_finds_the_ridge_of_least_error(noisy, start, weighted):
     assert len({each.alpha for each in walked}) == len(walked) <= abs(RIDGES.index(found.alpha) - start) + 3
 
 
+def test_float32_has_its_digits(noisy):
+    X, Y, weights = noisy
+    K = bb.Gaussian(1.0)(X)
+    for alpha in (1e-3, 1e-1):
+        expected = leave_one_out(K.copy(), Y, weights, alpha)[1]
+        found = leave_one_out(K.astype(np.float32), Y, weights, alpha)[1]
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, expected, atol=1e-2 * np.abs(expected).max())
+
+
 def test_ridges_too_small_are_passed_over():
     X = np.zeros((20, 1))
     walked = ridge_walk(bb.Gaussian(1.0), X, np.ones((20, 1)), None, [1e-300, 1e-200, 0.1], 0)

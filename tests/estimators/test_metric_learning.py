@@ -55,7 +55,7 @@ def test_tuning_is_no_worse_than_a_grid():
     errors = []
     for step in range(-3, 5):
         K = bb.Gaussian(unit * 2.0**step)(X)
-        errors += [sample.error(leave_one_out(K, sample.Y, None, 4.0**j)[1]) for j in range(-8, 3)]
+        errors += [sample.losses(leave_one_out(K, sample.Y, None, 4.0**j)[1]).mean() for j in range(-8, 3)]
     assert best.error <= 1.02 * min(errors)
 
 

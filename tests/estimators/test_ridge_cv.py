@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 import blockbasis as bb
 from blockbasis.estimators import ridge_search, search
+from blockbasis.estimators.exact_ridge import leave_one_out
 from blockbasis.progress import reporting
 
 
@@ -36,16 +37,49 @@ def test_it_beats_fixed_settings(fitted):
 def test_what_it_says(fitted):
     model, X, _ = fitted
     results = model.cv_results_
-    assert set(results["param_kernel"]) == {"gaussian", "laplacian", "matern"}
+    assert set(results["param_kernel"][results["iter"] == 0]) == {"gaussian", "laplacian", "matern"}
     assert np.count_nonzero(results["iter"] == 0) == 9
     assert results["n_resources"].max() == 700
-    winner = int(np.argmin(results["rank_test_score"]))
-    assert results["rank_test_score"][winner] == 1 and results["iter"][winner] == results["iter"].max()
+    winner = model.best_index_
+    assert results["iter"][winner] == results["iter"].max()
+    assert results["rank_test_score"][winner] == 1 or " + " in results["param_kernel"][winner]
     assert model.best_score_ == results["mean_test_score"][winner]
     assert model.best_params_["kernel"] == results["param_kernel"][winner]
     assert model.best_params_["metric"] == results["param_metric"][winner]
     assert sorted(model.feature_importances_.argsort()[-2:]) == [0, 2]
     np.testing.assert_allclose(model.scale_, X[:700].std(axis=0))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_sum_of_kernels_is_what_it_says(seed):
+    """Its error is that of the mean of both kernels, and it is no worse than the best alone by a standard error."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(300, 4))
+    Y = (np.sin(2 * X[:, 0]) + 0.3 * np.cos(X).sum(axis=1) + 0.3 * rng.normal(size=300))[:, np.newaxis]
+    Y -= Y.mean()
+    candidates = [search.Candidate(bb.Gaussian(1.0), kind) for kind in ("none", "diagonal")]
+    found = search.search(search.Task(X, Y, None, (np.ones(4),), sums=True), candidates, rng)
+    (both,) = [trial for trial in found.trials if trial.added is not None]
+    assert (both.kernel_name, both.metric_name) in {
+        ("gaussian + gaussian", "none + diagonal"),
+        ("gaussian + gaussian", "diagonal + none"),
+    }
+    mean = (both.regression.whole_kernel()(X) + both.added.regression.whole_kernel()(X)) / 2
+    _, left_out = leave_one_out(mean, Y, None, both.regression.alpha)
+    assert both.error == pytest.approx(np.mean(left_out**2), rel=1e-3)
+    last = [trial for trial in found.trials if trial.added is None and trial.stage == both.stage]
+    difference = both.regression.losses - min(last, key=lambda trial: trial.error).regression.losses
+    taken = difference.mean() <= difference.std() / np.sqrt(300)
+    assert (found.trial is both) == taken
+    if taken:
+        np.testing.assert_allclose(found.kernel(X), mean, atol=1e-12)
+
+
+def test_no_sum_where_a_kernel_or_a_metric_is_asked_for():
+    X, y = data(n=300)
+    for asked in ({"kernel": "gaussian"}, {"metric": "diagonal"}):
+        model = bb.KernelRidgeCV(random_state=0, n_jobs=1, **asked).fit(X, y)
+        assert not any(" + " in name for name in model.cv_results_["param_kernel"])
 
 
 def test_gradients_are_in_units_of_the_columns(fitted):

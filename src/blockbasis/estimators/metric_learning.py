@@ -18,6 +18,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -25,7 +26,7 @@ from scipy import linalg
 
 from blockbasis._linalg import eigenpairs
 from blockbasis._typing import FloatArray
-from blockbasis.estimators.exact_ridge import leave_one_out
+from blockbasis.estimators.exact_ridge import leave_one_out, walk
 from blockbasis.kernels import Kernel, RadialKernel, WithMetric, squared_distances
 from blockbasis.kernels.linear_map import LinearMap
 
@@ -44,6 +45,8 @@ _ALPHA_STEPS = (-12, 3)
 #: Moves of a bandwidth and a ridge: each alone, and along the valley in which a longer bandwidth wants a smaller ridge.
 _MOVES = ((0, 1), (0, -1), (1, 0), (-1, 0), (1, -1), (-1, 1))
 START = (1, -3)
+#: From this ridge on float32 tells one regression of a few thousand points from another.
+_RIDGE_OF_SINGLE = 2e-4
 #: Pairs whose median is the unit of bandwidths.
 _MEDIAN_ROWS = 400
 
@@ -76,13 +79,10 @@ class Sample:
     weights: FloatArray | None = None
     deadline: float = math.inf
 
-    def error(self, left_out: FloatArray) -> float:
-        """Mean squared leave-one-out residual."""
-        return float(np.average((left_out**2).mean(axis=1), weights=self.weights))
-
-    def spread(self) -> float:
-        """Mean square of the targets: the error of knowing nothing."""
-        return self.error(self.Y)
+    def losses(self, left_out: FloatArray) -> FloatArray:
+        """Mean squared leave-one-out residual of each point, times its weight over the mean weight."""
+        squared = np.asarray((left_out**2).mean(axis=1), dtype=np.float64)
+        return squared if self.weights is None else squared * self.weights / self.weights.mean()
 
 
 @dataclass(frozen=True)
@@ -129,8 +129,8 @@ class Regression:
         Bandwidth and ridge in steps.
     alpha : float
     coefficients : ndarray of shape (n, n_targets)
-    error : float
-        Mean squared leave-one-out residual.
+    losses : ndarray of shape (n,)
+        Squared leave-one-out residuals, weighed; infinite where the regression could not be solved.
     """
 
     kernel: RadialKernel
@@ -138,7 +138,12 @@ class Regression:
     place: Place
     alpha: float
     coefficients: FloatArray
-    error: float
+    losses: FloatArray
+
+    @cached_property
+    def error(self) -> float:
+        """Mean squared leave-one-out residual."""
+        return float(self.losses.mean())
 
     def whole_kernel(self) -> Kernel:
         """The kernel as a function of the points of the sample."""
@@ -199,6 +204,39 @@ def regression(sample: Sample, family: RadialKernel, metric: FloatArray, place: 
     return _regressions(sample, family, metric, grid)(place)
 
 
+def with_best_ridge(sample: Sample, K: FloatArray, near: Regression, grid: Grid = FREE) -> Regression:
+    """The regression of a given kernel matrix with the ridge of least leave-one-out error.
+
+    Parameters
+    ----------
+    sample : Sample
+    K : ndarray of shape (n, n)
+    near : Regression
+        What the result has but for the ridge, the coefficients and the error; the walk begins at its place.
+    grid : Grid
+
+    Returns
+    -------
+    Regression
+        Its error is infinite where none could be solved.
+
+    Raises
+    ------
+    OutOfTime
+    """
+    seen = dict[int, Regression]()
+
+    def error(step: int) -> float:
+        if step not in seen:
+            place = near.place[0], step
+            alpha = grid.at(place, 1.0)[1]
+            coefficients, losses = _solved(sample, K, alpha)
+            seen[step] = replace(near, place=place, alpha=alpha, coefficients=coefficients, losses=losses)
+        return seen[step].error
+
+    return seen[walk(error, near.place[1], grid.limits[1])]
+
+
 def _regressions(sample: Sample, family: RadialKernel, metric: FloatArray, grid: Grid) -> Callable[[Place], Regression]:
     """A function that makes the regression of a place; distances are computed once."""
     Z = LinearMap(metric.copy())(sample.X)
@@ -208,21 +246,27 @@ def _regressions(sample: Sample, family: RadialKernel, metric: FloatArray, grid:
 
     def at(place: Place) -> Regression:
         nonlocal last
-        if time.perf_counter() > sample.deadline:
-            raise OutOfTime
         length, alpha = grid.at(place, unit)
         kernel = replace(family, bandwidth=length)
         if last is None or last[0] != place[0]:
             last = place[0], kernel.profile(squared.copy())
-        try:
-            coefficients, left_out = leave_one_out(last[1].copy(order="F"), sample.Y, sample.weights, alpha)
-            error = sample.error(left_out)
-        except linalg.LinAlgError:
-            coefficients, error = np.zeros_like(sample.Y), math.inf
-        error = error if math.isfinite(error) else math.inf
-        return Regression(kernel, metric, place, alpha, coefficients, error)
+        return Regression(kernel, metric, place, alpha, *_solved(sample, last[1], alpha))
 
     return at
+
+
+def _solved(sample: Sample, K: FloatArray, alpha: float) -> tuple[FloatArray, FloatArray]:
+    """Coefficients and squared leave-one-out residuals, which are infinite where there are none."""
+    if time.perf_counter() > sample.deadline:
+        raise OutOfTime
+    least = alpha if sample.weights is None else alpha / float(sample.weights.max())
+    precision = np.float32 if least >= _RIDGE_OF_SINGLE else np.float64
+    try:
+        coefficients, left_out = leave_one_out(K.astype(precision, order="F"), sample.Y, sample.weights, alpha)
+    except linalg.LinAlgError:
+        return np.zeros_like(sample.Y), np.full(len(K), math.inf)
+    losses = sample.losses(left_out)
+    return coefficients, losses if np.isfinite(losses).all() else np.full(len(K), math.inf)
 
 
 def _median_distance(squared: FloatArray) -> float:
@@ -236,7 +280,7 @@ def _median_distance(squared: FloatArray) -> float:
 
 
 def rounds(
-    sample: Sample, first: Regression, kind: str, limit: int, grid: Grid = FREE, *, moving: bool = True
+    sample: Sample, first: Regression, kind: str, limit: int, grid: Grid = FREE, place: Place | None = None
 ) -> Iterator[Regression]:
     """Regressions by better and better metrics, as long as leave-one-out says so.
 
@@ -249,8 +293,8 @@ def rounds(
     limit : int
         Rounds, at most.
     grid : Grid
-    moving : bool
-        Whether each round looks for its own bandwidth and ridge, or all take those of the first.
+    place : tuple of int or None
+        Bandwidth and ridge of all rounds; None is that each looks for its own.
 
     Yields
     ------
@@ -262,8 +306,10 @@ def rounds(
         metric = updated_metric(sample, current, kind)
         if metric is None:
             return
-        fit = tuned if moving else regression
-        current = fit(sample, current.kernel, metric, current.place, grid)
+        if place is None:
+            current = tuned(sample, current.kernel, metric, current.place, grid)
+        else:
+            current = regression(sample, current.kernel, metric, place, grid)
         gained = current.error < (1 - _GAIN) * best.error
         best = current if current.error < best.error else best
         yield best

@@ -190,7 +190,7 @@ Kernel or callable, default="gaussian"
     gamma : float, default=None
         scikit-learn's parameter of the "rbf" kernel, exp(-gamma |x - y|^2), in place of ``bandwidth``.
     metric : {"diagonal", "full", "auto"} or None, default=None
-        Distances |L (x - y)| learnt from the data: rounds of a regression of at most 4,000 points and the mean outer
+        Distances |L (x - y)| learnt from the data: rounds of a regression of at most 3,200 points and the mean outer
         product of its gradients, as long as the leave-one-out error falls. "diagonal" learns a weight for each column;
         "auto" takes no metric, a diagonal or a full one, by leave-one-out. The columns are first scaled to standard
         deviation 1. With ``bandwidth=None`` the bandwidth is that of the least error; one that is given is for mapped

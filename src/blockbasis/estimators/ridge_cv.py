@@ -17,7 +17,7 @@ class KernelRidgeCV(RidgeSearch, RidgeRegressor):
     """Kernel ridge regression with kernel, metric, bandwidth and ridge chosen by leave-one-out.
 
     Nothing needs to be given: columns are scaled, targets centred, and what is chosen is chosen on growing samples, of
-    which each keeps the better half of the candidates. The winner learns from all points, as `KernelRidge` does.
+    which each keeps the best candidates. The winner learns from all points, as `KernelRidge` does.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class KernelRidgeCV(RidgeSearch, RidgeRegressor):
         Seconds. A search that has used a third of them stops with the best found so far; where the rest is too short
         to learn from all points, some are drawn at random, with a `PerformanceWarning`.
     tol, memory, n_clusters, rank, keep_points, random_state, n_jobs
-        As in `KernelRidge`, for the last fit. With none of the first four: up to 10,000 points exactly, more in
+        As in `KernelRidge`, for the last fit. With none of the first four: up to 16,000 points exactly, more in
         clusters of about 600 points, of rank 80 up to 30,000 points and less beyond.
     verbose : int, default=0
         Above 0 shows progress and the time left, in one bar.
@@ -48,7 +48,10 @@ class KernelRidgeCV(RidgeSearch, RidgeRegressor):
     Attributes
     ----------
     best_params_ : dict
-        ``kernel``, ``metric``, ``bandwidth`` (of mapped points) and ``alpha``.
+        ``kernel``, ``metric``, ``bandwidth`` (of mapped points) and ``alpha``. For the mean of two kernels both names,
+        such as "matern + gaussian", and no bandwidth: ``expansion_.kernel`` is that mean.
+    best_index_ : int
+        The place of the winner in ``cv_results_``.
     best_score_ : float
         Leave-one-out R^2 of the winner on the largest sample.
     cv_results_ : dict
@@ -73,6 +76,8 @@ X_fit_
     Notes
     -----
     Targets are in units of their standard deviation in the search, so that each of several counts as much.
+    With ``kernel="auto"``, ``metric="auto"`` and a last fit that is exact, the mean of two kernels of the last stage is
+    taken where its leave-one-out error is at most one standard error above that of the best alone.
 
     References
     ----------
@@ -168,7 +173,7 @@ class KernelRidgeClassifierCV(RidgeSearch, RidgeClassifier):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-    best_params_, cv_results_, scale_, metric_, feature_importances_
+    best_params_, best_index_, cv_results_, scale_, metric_, feature_importances_
         As in `KernelRidgeCV`.
     best_score_ : float
         Leave-one-out R^2 of the targets 1 and -1 of the classes, for the winner on the largest sample.

@@ -25,7 +25,6 @@ from blockbasis.estimators.search import (
     Found,
     Task,
     column_scale,
-    name_of,
     search,
     search_results,
 )
@@ -35,10 +34,12 @@ from blockbasis.kernels import Gaussian, Laplacian, Matern, RadialKernel
 _FAMILIES: tuple[RadialKernel, ...] = (Laplacian(1.0), Gaussian(1.0), Matern(1.0, nu=1.5))
 #: Up to so many points the kernel matrix itself is solved with, where nothing else is asked for: rough kernels, which
 #: small ridges go with, lose much by compression.
-_EXACT_POINTS = 10_000
+_EXACT_POINTS = 16_000
 #: Ridges that it chooses among, as multiples of the one of the search, and steps that there must be time for.
 _LADDER = tuple(4.0**power for power in range(-5, 3))
 _STEPS = 4
+#: Above so many points the ridge of the search is enough.
+_CHOOSING_EXACTLY = 10_000
 #: Points of a cluster, and its rank, in the regression of all points, where nothing else is asked for.
 _POINTS_PER_CLUSTER = 600
 _RANK, _LEAST_RANK = 80, 16
@@ -71,12 +72,13 @@ class RidgeSearch(KernelRidgeEstimator):
         """The kernel that a search finds, and ridges around the best one."""
         begun, budget = time.perf_counter(), self._budget()
         candidates, grid, scales = self._search_candidates(), self._grid(), self._scales(X, weights)
-        task = Task(X, in_units(Y, weights), weights, scales, grid, _SEARCH_PART * budget)
+        sums = self.kernel == "auto" and self.metric == "auto" and self._is_exact(len(X), (1 - _SEARCH_PART) * budget)
+        task = Task(X, in_units(Y, weights), weights, scales, grid, _SEARCH_PART * budget, sums)
         found = search(task, candidates, rng)
         left = budget - (time.perf_counter() - begun)
         exact = self._is_exact(len(X), left)
         ridges = grid.alphas or tuple(factor * found.alpha for factor in (_LADDER if exact else _RIDGES))
-        if not exact and self._total_rank(len(X)) > _CHOOSING:
+        if (len(X) > _CHOOSING_EXACTLY) if exact else (self._total_rank(len(X)) > _CHOOSING):
             ridges = (found.alpha,)
         alphas = [np.full(Y.shape[1], ridge) for ridge in ridges]
         choices = Choices(found.kernel, [None], alphas, found, exact=exact)
@@ -201,10 +203,11 @@ class RidgeSearch(KernelRidgeEstimator):
         assert found is not None and found.trial.regression is not None
         self.cv_results_ = search_results(found)
         self.scale_ = np.divide(1, found.scale, out=np.ones_like(found.scale), where=found.scale > 0)
+        self.best_index_ = found.trials.index(found.trial)
         self.best_score_ = 1 - found.trial.error
         self.best_params_ = {
-            "kernel": name_of(found.trial.candidate.family),
-            "metric": found.trial.candidate.metric,
+            "kernel": found.trial.kernel_name,
+            "metric": found.trial.metric_name,
             "bandwidth": bandwidth_of(found.kernel),
             "alpha": float(np.ravel(self.alpha_)[0]),
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,24 +22,24 @@ from blockbasis.estimators.metric_learning import (
     OutOfTime,
     Regression,
     Sample,
-    regression,
     rounds,
     tuned,
+    with_best_ridge,
 )
 from blockbasis.kernels import Kernel, RadialKernel, WithMetric
 from blockbasis.kernels.linear_map import LinearMap
 from blockbasis.progress import advancing
 
 METRICS = ("none", "diagonal", "full")
-#: Rows of the largest sample, as a part of all, and between these.
-_PART_OF_ROWS = 2
-_LARGEST_SAMPLE = (800, 4000)
+#: Rows of the largest sample, at most.
+_LARGEST_SAMPLE = 3200
 #: Stages, each with so many times the rows of the one before. The first is not to be small: where few of many columns
 #: matter, metrics of a few hundred rows tell nothing, and the best candidate would be lost.
 _STAGES, _GROWTH = 3, 1.6
 _SMALLEST_SAMPLE = 200
-#: Candidates that go on to the second stage and to the third.
-_KEPT = (3, 1)
+#: Candidates that go on to the second stage and to the third, beside the best one without a metric, which
+#: is compared with them on the same rows.
+_KEPT = (3, 2)
 #: Rounds of a metric in a stage, at most.
 _ROUNDS = 6
 #: Regressions of a candidate in the first stage, about.
@@ -69,6 +70,8 @@ class Task:
         Bandwidths and ridges to choose among.
     seconds : float
         After which nothing new begins.
+    sums : bool
+        Whether the sum of two of the best kernels may be taken.
     """
 
     X: FloatArray
@@ -77,11 +80,15 @@ class Task:
     scales: Sequence[FloatArray]
     grid: Grid = FREE
     seconds: float = math.inf
+    sums: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A candidate in a stage: its regression, or why there is none."""
+    """A candidate in a stage: its regression, or why there is none.
+
+    With ``added``, another trial of the stage: the mean of the kernels of both, with a ridge of its own.
+    """
 
     candidate: Candidate
     stage: int
@@ -89,10 +96,23 @@ class Trial:
     seconds: float
     regression: Regression | None
     failure: str = ""
+    added: Trial | None = None
 
     @property
     def error(self) -> float:
         return math.inf if self.regression is None else self.regression.error
+
+    @property
+    def kernel_name(self) -> str:
+        """The name of the family, or of both."""
+        own = name_of(self.candidate.family)
+        return own if self.added is None else f"{own} + {self.added.kernel_name}"
+
+    @property
+    def metric_name(self) -> str:
+        """What the metric is, or both are."""
+        own = self.candidate.metric
+        return own if self.added is None else f"{own} + {self.added.metric_name}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,9 +122,10 @@ class Found:
     Parameters
     ----------
     kernel : Kernel
-        As a function of the points given, with its bandwidth.
+        As a function of the points given, with its bandwidth; a sum of two where the trial is of two.
     metric : ndarray of shape (d,) or (m, d)
-        Of its distances; mapped points have the total variance that standardised columns have.
+        Of its distances; mapped points have the total variance that standardised columns have. For a sum the squared
+        distances are the mean of both.
     scale : ndarray of shape (d,)
         What the columns were multiplied by before the search.
     trial : Trial
@@ -144,14 +165,13 @@ def search(task: Task, candidates: Sequence[Candidate], rng: np.random.Generator
     if best.regression is None:
         reasons = "; ".join(dict.fromkeys(trial.failure for trial in trials))
         raise ValueError(f"None of the {len(candidates)} candidates of the search could be fitted: {reasons}.")
-    kernel, metric = _in_units_of_columns(best.regression, scale, np.asarray(task.X[order], dtype=np.float64))
+    kernel, metric = _in_units_of_columns(best, scale, np.asarray(task.X[order], dtype=np.float64))
     return Found(kernel, metric, scale, best, trials)
 
 
 def sample_sizes(n: int, seconds: float = math.inf, n_candidates: int = 1) -> list[int]:
     """Rows of the stages: the first shall take half of the time at most."""
-    low, high = _LARGEST_SAMPLE
-    largest = min(n, max(low, min(high, n // _PART_OF_ROWS)))
+    largest = min(n, _LARGEST_SAMPLE)
     if seconds < math.inf:
         first = rows_of_walk(seconds / 2, n_candidates * _REGRESSIONS)
         largest = min(largest, int(first * _GROWTH ** (_STAGES - 1)))
@@ -183,69 +203,159 @@ def _best_scale(task: Task, family: RadialKernel, rows: IntArray) -> FloatArray:
 def _halving(
     task: Task, candidates: Sequence[Candidate], samples: Sequence[IntArray], scale: FloatArray, deadline: float
 ) -> list[Trial]:
-    sizes, trials = [len(rows) for rows in samples], list[Trial]()
+    sizes, trials, plain = [len(rows) for rows in samples], list[Trial](), dict[RadialKernel, Regression]()
     going: list[tuple[Candidate, Regression | None]] = [(candidate, None) for candidate in candidates]
-    numbers = [len(candidates), *(min(kept, len(candidates)) for kept in _KEPT)]
+    numbers = [len(candidates), *(min(kept + 1, len(candidates)) for kept in _KEPT)]
     advance = advancing(sum(number * size**3 for number, size in zip(numbers, sizes, strict=False)))
     for stage, (size, rows) in enumerate(zip(sizes, samples, strict=True)):
         sample = _sample(task, rows, scale, deadline)
-        done = list[Trial]()
+        done, starts, plain = list[Trial](), plain, dict[RadialKernel, Regression]()
         for candidate, before in going:
             patient = not done and stage == 0  # something must come of any search
             on = replace(sample, deadline=math.inf) if patient else sample
-            done.append(_trial(task, on, candidate, before, stage))
+            done.append(_trial(Attempt(candidate, on, task.grid, before, starts, plain), stage))
             advance(f"search: {name_of(candidate.family)}, metric {candidate.metric}, {size} rows", size**3)
         trials += done
-        going = [(trial.candidate, trial.regression) for trial in sorted(done, key=lambda trial: trial.error)]
-        going = [each for each in going[: (*_KEPT, 0)[stage]] if each[1] is not None]
+        going = [(trial.candidate, trial.regression) for trial in _kept(done, (*_KEPT, len(done))[stage])]
         if time.perf_counter() > deadline:
-            break
+            return trials
+    fitted = _kept(done, len(done))
+    if task.sums and fitted:
+        trials += _sums(sample, fitted, task.grid)
     return trials
 
 
-def _trial(task: Task, sample: Sample, candidate: Candidate, before: Regression | None, stage: int) -> Trial:
-    """The regression of one candidate, from the place of the stage ``before``; what it has when time runs out."""
+def _kept(trials: Sequence[Trial], count: int) -> list[Trial]:
+    """The best, and the best without a metric, in the order of their errors."""
+    fitted = sorted((trial for trial in trials if trial.regression is not None), key=lambda trial: trial.error)
+    plain = [trial for trial in fitted[count:] if trial.candidate.metric == "none"]
+    return fitted[:count] + (plain[:1] if all(trial.candidate.metric != "none" for trial in fitted[:count]) else [])
+
+
+@dataclass(frozen=True, eq=False)
+class Attempt:
+    """A candidate on the sample of a stage.
+
+    Parameters
+    ----------
+    candidate : Candidate
+    sample : Sample
+    grid : Grid
+    before : Regression or None
+        That of the stage before; None in the first.
+    starts, plain : dict
+        Regressions without a metric, by family, of the sample before and of this one: what the metrics of a family all
+        begin with.
+    """
+
+    candidate: Candidate
+    sample: Sample
+    grid: Grid
+    before: Regression | None
+    starts: dict[RadialKernel, Regression]
+    plain: dict[RadialKernel, Regression]
+
+    def without_metric(self) -> Regression:
+        """The regression that has none, tuned."""
+        family = self.candidate.family
+        if family not in self.plain:
+            start = self.starts[family].place if family in self.starts else START
+            none = np.ones(self.sample.X.shape[1])
+            self.plain[family] = tuned(self.sample, family, none, start, self.grid)
+        return self.plain[family]
+
+    def regressions(self) -> Iterator[Regression]:
+        """Better and better ones.
+
+        A metric of few rows is noisy, and rounds do not forget it: every stage begins without one. A bandwidth and a
+        ridge, in steps, are as good for more rows, so that from the second stage on the rounds take those of the stage
+        before, and they are tuned once more in the end only.
+        """
+        first, kind = self.without_metric(), self.candidate.metric
+        yield first
+        if kind == "none":
+            return
+        place, best = None if self.before is None else self.before.place, first
+        for after in rounds(self.sample, first, kind, _ROUNDS, self.grid, place):
+            best = after
+            yield best
+        if place is not None and best is not first:
+            yield tuned(self.sample, best.kernel, best.metric, best.place, self.grid)
+
+
+def _trial(attempt: Attempt, stage: int) -> Trial:
+    """The best regression of an attempt; what there is when time runs out."""
     begun, failure = time.perf_counter(), ""
     best: Regression | None = None
     try:
-        for better in _regressed(task, sample, candidate, before):
+        for better in attempt.regressions():
             best = better if math.isfinite(better.error) else best
     except OutOfTime:
         failure = "there was no time for it"
     except (linalg.LinAlgError, ValueError) as error:
         failure = str(error)
-    return Trial(candidate, stage, len(sample.X), time.perf_counter() - begun, best, failure)
+    return Trial(attempt.candidate, stage, len(attempt.sample.X), time.perf_counter() - begun, best, failure)
 
 
-def _regressed(task: Task, sample: Sample, candidate: Candidate, before: Regression | None) -> Iterator[Regression]:
-    """Better and better regressions of one candidate.
+def _sums(sample: Sample, trials: Sequence[Trial], grid: Grid) -> list[Trial]:
+    """The mean of the kernel of the best trial and that of each other one."""
+    best, made = trials[0], list[Trial]()
+    others = [trial for trial in trials if trial.regression is not best.regression]  # a metric may have been no gain
+    if not others or time.perf_counter() > sample.deadline:
+        return []
+    own = _kernel_matrix(sample, best)
+    for other in others:
+        begun = time.perf_counter()
+        with suppress(OutOfTime, linalg.LinAlgError):
+            fitted = with_best_ridge(sample, (own + _kernel_matrix(sample, other)) / 2, _middle(best, other), grid)
+            made.append(replace(best, seconds=time.perf_counter() - begun, regression=fitted, added=other))
+    return made
 
-    A metric of few rows is noisy, and rounds do not forget it: every stage begins without one. A bandwidth and a ridge,
-    in steps, are as good for more rows, so that from the second stage on they are tuned once more in the end only.
-    """
-    family, without = candidate.family, np.ones(sample.X.shape[1])
-    if candidate.metric == "none":
-        yield tuned(sample, family, without, START if before is None else before.place, task.grid)
-    elif before is None:
-        first = tuned(sample, family, without, START, task.grid)
-        yield first
-        yield from rounds(sample, first, candidate.metric, _ROUNDS, task.grid)
-    else:
-        best = regression(sample, family, without, before.place, task.grid)
-        for after in rounds(sample, best, candidate.metric, _ROUNDS, task.grid, moving=False):
-            best = after
-            yield best
-        yield tuned(sample, family, best.metric, best.place, task.grid)
+
+def _kernel_matrix(sample: Sample, trial: Trial) -> FloatArray:
+    assert trial.regression is not None
+    return trial.regression.whole_kernel()(sample.X)
+
+
+def _middle(first: Trial, second: Trial) -> Regression:
+    """The regression of the first trial, with a ridge between those of both."""
+    assert first.regression is not None and second.regression is not None
+    places = first.regression.place, second.regression.place
+    return replace(first.regression, place=(places[0][0], (places[0][1] + places[1][1]) // 2))
 
 
 def _best(trials: list[Trial]) -> Trial:
-    """The least error of the last stage in which anything was fitted: errors of smaller samples are larger."""
+    """The least error of the last stage in which anything was fitted: errors of smaller samples are larger.
+
+    A sum of two kernels is taken where it is no worse than the best alone by one standard error: leave-one-out cannot
+    tell them apart.
+    """
     last = max((trial.stage for trial in trials if trial.regression is not None), default=0)
-    return min((trial for trial in trials if trial.stage == last), key=lambda trial: trial.error)
+    alone = min((t for t in trials if t.stage == last and t.added is None), key=lambda trial: trial.error)
+    sums = [trial for trial in trials if trial.added is not None and _no_worse(trial, alone)]
+    return min(sums, key=lambda trial: trial.error) if sums else alone
 
 
-def _in_units_of_columns(fitted: Regression, scale: FloatArray, X: FloatArray) -> tuple[Kernel, FloatArray]:
-    """Kernel and metric of a regression of scaled columns, as functions of the columns themselves."""
+def _no_worse(trial: Trial, than: Trial) -> bool:
+    """Whether the errors at the same points differ by at most a standard error."""
+    if trial.regression is None or than.regression is None or not math.isfinite(trial.error):
+        return False
+    difference = trial.regression.losses - than.regression.losses
+    return float(difference.mean()) <= float(difference.std()) / math.sqrt(len(difference))
+
+
+def _in_units_of_columns(trial: Trial, scale: FloatArray, X: FloatArray) -> tuple[Kernel, FloatArray]:
+    """Kernel and metric of a trial of scaled columns, as functions of the columns themselves."""
+    assert trial.regression is not None
+    kernel, metric = _one_in_units_of_columns(trial.regression, scale, X)
+    if trial.added is None:
+        return kernel, metric
+    other, another = _in_units_of_columns(trial.added, scale, X)
+    both = [np.diag(each) if each.ndim == 1 else each for each in (metric, another)]
+    return 0.5 * kernel + 0.5 * other, np.concatenate(both) / math.sqrt(2)
+
+
+def _one_in_units_of_columns(fitted: Regression, scale: FloatArray, X: FloatArray) -> tuple[Kernel, FloatArray]:
     metric = fitted.metric * scale
     if metric.ndim == 1 and (metric == 1).all():
         return fitted.kernel, metric
@@ -294,9 +404,11 @@ def search_results(found: Found) -> dict[str, Any]:
     return {
         "iter": stages,
         "n_resources": np.array([trial.n_rows for trial in trials]),
-        "param_kernel": np.array([name_of(trial.candidate.family) for trial in trials]),
-        "param_metric": np.array([trial.candidate.metric for trial in trials]),
-        "param_bandwidth": each(lambda regression: regression.kernel.bandwidth),
+        "param_kernel": np.array([trial.kernel_name for trial in trials]),
+        "param_metric": np.array([trial.metric_name for trial in trials]),
+        "param_bandwidth": np.where(
+            [trial.added is None for trial in trials], each(lambda regression: regression.kernel.bandwidth), np.nan
+        ),
         "param_alpha": each(lambda regression: regression.alpha),
         "mean_test_score": scores,
         "rank_test_score": np.array(
