@@ -69,6 +69,9 @@ class Failing:
         self.at, self.error, self.calls = at, error, 0
         self._lock = threading.Lock()
 
+    def __deepcopy__(self, memo):
+        return Failing(self.at, self.error)
+
     def __call__(self, A, B):
         with self._lock:
             self.calls += 1

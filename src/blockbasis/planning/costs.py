@@ -104,8 +104,8 @@ def building_work(sizes: IntArray, built: IntArray, density: float, samples: Sam
     operations = of_pass + _PASSES * float((rows * columns) @ (built + 8))
     operations += 2 * float((rows + landmarks / 3) @ landmarks**2)
     operations += 2 * density * total_rows * float(built @ determining)
-    operations += 12.0 * checked**2 * (float(built.mean()) + 10)
-    entries = float(rows @ columns) + pairs + passed + checked**2
+    operations += 6.0 * checked**2 * (float(built.mean()) + 10)
+    entries = float(rows @ columns) + pairs + passed + checked**2 / 2
     if n <= checked:  # all entries are evaluated once and cached
         entries = min(entries, dense_floats(n))
     return Work(int(passed), int(entries), of_pass, operations)
@@ -123,7 +123,7 @@ def working_bytes(sizes: IntArray, built: IntArray, density: float, samples: Sam
     columns = np.minimum(np.maximum(samples.columns * built, samples.least_columns), _most_columns(n, samples))
     sampled = 5 * threads * int((rows * columns).max()) * 8
     inner = 8 * int((3 * density + 1) * total**2)
-    check = 6 * 8 * n_checked(n) ** 2
+    check = 8 * n_checked(n) ** 2 * (2 if n <= n_checked(n) else 1)  # the entries of a few points are cached
     return int(sizes @ built) * 8 + sampled + inner + check + int((rows * built).sum()) * 8
 
 
