@@ -232,3 +232,22 @@ def test_large_and_small_kernels_are_factorized_as_others_are(scale):
         return bb.relative_error(bb.factorize(X, kernel, n_clusters=3, rank=20, rng=0), X, kernel).value
 
     assert error(scale * bb.Gaussian(1.0)) == pytest.approx(error(bb.Gaussian(1.0)), rel=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-24, 1e19])
+def test_functions_of_any_scale_meet_a_tolerance(scale):
+    """float32 cannot hold the squares of such entries: the work is then in float64."""
+    X = np.random.default_rng(0).normal(size=(120, 2))
+
+    def function(A, B):
+        return scale * np.exp(-((A[:, None] - B[None]) ** 2).sum(axis=-1))
+
+    A = bb.factorize(X, function, tol=1e-2, rng=0)
+    assert bb.relative_error(A, X, function).value <= 1e-2
+
+
+@pytest.mark.parametrize("scale", [1e-120, 1e120])
+def test_functions_whose_squares_float64_cannot_sum_are_refused(scale):
+    X = np.random.default_rng(0).normal(size=(120, 2))
+    with pytest.raises(ValueError, match="must have k\\(x, x\\) between"):
+        bb.factorize(X, lambda A, B: scale * np.exp(-((A[:, None] - B[None]) ** 2).sum(axis=-1)), tol=1e-2, rng=0)

@@ -33,6 +33,21 @@ def test_tasks_share_the_process():
     assert sorted(seen) == [(i, os.getpid()) for i in range(6)]
 
 
+def test_a_failure_keeps_waiting_tasks_from_beginning():
+    release, begun = threading.Event(), []
+
+    def task(i):
+        begun.append(i)
+        if i == 1:
+            release.set()
+            raise ValueError("the second task")
+        release.wait(10)
+
+    with pytest.raises(ValueError, match="the second task"):
+        map_threads(task, [(i,) for i in range(200)], 2)
+    assert len(begun) < 200
+
+
 def test_several_arguments_and_no_tasks():
     assert map_threads(lambda a, b: a - b, [(5, 3), (1, 1)], 2) == [2, 0]
     assert map_threads(lambda a: a, [], 2) == []

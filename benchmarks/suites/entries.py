@@ -54,6 +54,11 @@ def verdicts(content: Content) -> list[Verdict]:
     over = (record["per_point"] / record["allowed"] for record in records)
     return [
         at_most(f"entries for each point in the pass over 6 r + 400 at most 1, worst of {len(records)}", over, 1.0),
+        at_most(
+            "other entries at n over those at n / 2 at most 1.2, worst: free of n",
+            (record["sampled"] / record["half_sampled"] for record in records),
+            1.2,
+        ),
         at_most("entries over those of the matrix at most 0.5, worst", (record["share"] for record in records), 0.5),
     ]
 

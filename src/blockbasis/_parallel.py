@@ -10,7 +10,7 @@ import multiprocessing
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
@@ -133,5 +133,13 @@ def map_threads(
         return [counted(*task) for task in tasks]
     # NumPy and LAPACK release the interpreter's lock, and threads share the points without a copy. joblib looks for
     # results every 10 ms, which is longer than some products take.
-    with ThreadPoolExecutor(min(n_jobs, len(tasks))) as pool:
-        return list(pool.map(lambda task: counted(*task), tasks))
+    pool, futures = ThreadPoolExecutor(min(n_jobs, len(tasks))), list[Future[T]]()
+    try:
+        futures += [pool.submit(counted, *task) for task in tasks]
+        wait(futures, return_when=FIRST_EXCEPTION)
+    finally:  # after a failure or an interrupt, tasks that have not begun do not begin
+        pool.shutdown(cancel_futures=True)
+    failures = (future.exception() for future in futures if not future.cancelled())
+    if (failure := next((each for each in failures if each is not None), None)) is not None:
+        raise failure
+    return [future.result() for future in futures]

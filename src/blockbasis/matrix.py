@@ -19,8 +19,9 @@ _TILE_ENTRIES = 2**23
 _SYMMETRIC_TILE = 256
 #: Between these k(x, x) must be: norms of a matrix square its entries, and sum as many as there are.
 _SCALES = {np.dtype(np.float64): (1e-100, 1e100), np.dtype(np.float32): (1e-12, 1e12)}
-#: Points on which a user's kernel function is asked whether it is one.
+#: Points on which a user's kernel function is asked whether it is one, and for the scale of its values.
 _CHECK_SAMPLE = 64
+_SCALE_SAMPLE = 16
 
 
 class Counter:
@@ -111,7 +112,9 @@ class KernelMatrix:
         """
         low, high = _SCALES[np.dtype(np.float32)]
         own = self.kernel.at_zero
-        if self.dtype == np.float32 or (own is not None and not (own == 0 or low <= own + self.noise <= high)):
+        if own is None:  # of a function, some points show it
+            own = float(np.abs(self.kernel.diagonal(self.rows[:_SCALE_SAMPLE])).max(initial=0.0))
+        if self.dtype == np.float32 or not (own == 0 or low <= own + self.noise <= high):
             return self
         other = copy.copy(self)
         other.dtype, other.double = np.dtype(np.float32), self
@@ -166,10 +169,16 @@ class KernelMatrix:
 
 def _check_scale(kernel: Kernel, dtype: np.dtype[np.floating]) -> None:
     """Refuse a kernel whose squared values cannot be summed; white noise without its noise has none."""
-    own, (low, high) = kernel.at_zero, _SCALES[dtype]
-    if own is not None and not isinstance(kernel, Zero) and not low <= own + kernel.noise <= high:
+    own = kernel.at_zero
+    if own is not None and not isinstance(kernel, Zero):
+        _check_values(kernel, own + kernel.noise, dtype)
+
+
+def _check_values(kernel: Kernel, own: float, dtype: np.dtype[np.floating]) -> None:
+    low, high = _SCALES[dtype]
+    if own != 0 and not low <= own <= high:
         raise ValueError(
-            f"A kernel of {dtype} must have k(x, x) between {low:g} and {high:g}. Got {own + kernel.noise:g} for "
+            f"A kernel of {dtype} must have k(x, x) between {low:g} and {high:g}. Got {own:g} for "
             f"{kernel!r} instead: scale the kernel, and what is learnt with it."
         )
 
@@ -216,6 +225,7 @@ def check_function(matrix: KernelMatrix, rng: np.random.Generator, *, semidefini
     n = matrix.shape[0]
     some = np.sort(rng.choice(n, min(_CHECK_SAMPLE, n), replace=False))
     block = matrix.block(some, some)
+    _check_values(matrix.kernel, float(np.abs(np.diagonal(block)).max(initial=0.0)), matrix.dtype)
     CallableKernel.check_symmetric(block)
     if semidefinite:
         CallableKernel.check_semidefinite(block)

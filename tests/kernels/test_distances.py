@@ -115,3 +115,16 @@ def test_ordinary_points_are_not_computed_twice(monkeypatch):
         squared = squared_distances(X, X[:50], X.mean(axis=0), error=ENTRY_ERROR[X.dtype] * 8)
         assert squared.dtype == dtype
         np.testing.assert_allclose(squared, cdist(X, X[:50], "sqeuclidean"), atol=8 * ENTRY_ERROR[X.dtype])
+
+
+@pytest.mark.parametrize("kernel", [bb.Gaussian(1.0), bb.Laplacian(1.0), bb.Matern(1.0, nu=2.5)], ids=repr)
+def test_blocks_of_many_columns_are_those_of_few(kernel):
+    X, Y = normal_points((7, 3)), np.random.default_rng(1).normal(size=(9000, 3))
+    pieces = [kernel.block(X, Y[start : start + 3000]) for start in range(0, 9000, 3000)]
+    np.testing.assert_allclose(kernel.block(X, Y), np.concatenate(pieces, axis=1), atol=1e-14)
+
+
+def test_a_large_matrix_of_a_kernel_is_symmetric():
+    K = bb.Gaussian(1.0)(normal_points((2100, 3)))
+    np.testing.assert_array_equal(K, K.T)
+    assert (np.diagonal(K) == 1).all()

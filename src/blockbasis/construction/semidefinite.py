@@ -62,17 +62,34 @@ def semidefinite_inner(inner: InnerMatrix, precision: float, allowed: float = 0.
 def _semidefinite_panels(part: InnerMatrix, rounding: float, smallest: float) -> tuple[FloatArray, ...]:
     """Panels of a connected component; ``smallest`` is a shift that does not matter."""
     C = np.array(part.todense(), dtype=np.float64)
-    small = len(C) <= DECOMPOSED
     negligible = rounding * float(np.abs(np.diagonal(C)).max(initial=0.0))
-    # The nearest semi-definite matrix is cheap for a small component: then no shift is added that is not needed.
-    smallest = max(0.0 if small else smallest, negligible, float(np.finfo(np.float64).tiny))
-    if small or _cholesky(C, smallest) is not None:  # of a large component, one factorization shows that it is not
-        if (rounding == DEFINITE or small) and _cholesky(C, DEFINITE / rounding * negligible) is not None:
+    exact = DEFINITE / rounding * negligible
+    if len(C) <= DECOMPOSED:
+        if _cholesky(C, exact) is not None:
             return part.panels
-        if not small or (rounding > DEFINITE and _cholesky(C, negligible) is not None):
-            C[np.diag_indices_from(C)] += negligible if small or _cholesky(C, negligible) is not None else smallest
-            return part.with_entries(C).panels
-    shift, factor = _definite_shift(C, (smallest,) if small else (_STEP_UP * smallest,))
+        if rounding > DEFINITE and _cholesky(C, negligible) is not None:
+            return _shifted(part, C, negligible)
+        # The nearest semi-definite matrix is cheap: no shift is added that is not needed.
+        smallest = max(negligible, float(np.finfo(np.float64).tiny))
+        return _without_negative_part(part, C, smallest, smallest)
+    smallest = max(smallest, negligible, float(np.finfo(np.float64).tiny))
+    if _cholesky(C, smallest) is None:  # one factorization shows that a large component has negative eigenvalues
+        return _without_negative_part(part, C, smallest, _STEP_UP * smallest)
+    if _cholesky(C, negligible) is not None:
+        return part.panels if exact == negligible else _shifted(part, C, negligible)
+    between = math.sqrt(negligible * smallest)
+    return _shifted(part, C, smallest if _cholesky(C, between) is None else between)
+
+
+def _shifted(part: InnerMatrix, C: FloatArray, shift: float) -> tuple[FloatArray, ...]:
+    """Panels of C + shift I, written over C."""
+    C[np.diag_indices_from(C)] += shift
+    return part.with_entries(C).panels
+
+
+def _without_negative_part(part: InnerMatrix, C: FloatArray, smallest: float, trial: float) -> tuple[FloatArray, ...]:
+    """Panels of C without its lowest eigenpairs, as far as blocks are kept, and with a shift that makes it definite."""
+    shift, factor = _definite_shift(C, (trial,))
     zeros = None if part.density == 1 else part.with_entries(np.ones_like(C)).todense() == 0
     for _ in range(_REMOVALS):
         if shift <= smallest:
@@ -83,12 +100,11 @@ def _semidefinite_panels(part: InnerMatrix, rounding: float, smallest: float) ->
             removed[zeros] = 0
         C -= removed
         del removed, factor
-        if len(C) <= DECOMPOSED and _cholesky(C, negligible) is not None:
-            return part.with_entries(C).panels
         lowest = float(np.abs(values).max(initial=smallest))
         shift, factor = _definite_shift(C, (smallest, max(_LOWERED * lowest, smallest), max(lowest, smallest)))
-    C[np.diag_indices_from(C)] += shift
-    return part.with_entries(C).panels
+        if len(C) <= DECOMPOSED and shift <= smallest:
+            return part.with_entries(C).panels
+    return _shifted(part, C, shift)
 
 
 def _definite_shift(C: FloatArray, trials: tuple[float, ...]) -> tuple[float, FloatArray]:

@@ -64,8 +64,7 @@ def all_or_nothing(fit: Fit) -> Fit:
         try:
             return fit(self, *arguments, **named)
         except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__ = before  # in one step: a second interrupt may come
             raise
 
     return cast(Fit, whole)

@@ -21,6 +21,9 @@ _DIAGONAL_CHUNK = 16
 _GRADIENT_TILE = 512
 #: Entries that stay in a core's cache.
 _CACHED = 2**17
+#: A block of more than ``_WIDE`` columns is evaluated ``_NARROW`` columns at a time: strips of few rows are slow.
+_WIDE = 4096
+_NARROW = 1024
 #: Lengths that a kernel shows, at most.
 _SHOWN = 6
 
@@ -61,7 +64,9 @@ class Kernel(ABC):
             both = np.result_type(X, Y)
             return self.block(X.astype(both, copy=False), Y.astype(both, copy=False))
         K = self.block(X, X)
-        K = (K + K.T) / 2
+        for rows in _ranges(len(K), _NARROW):  # in place: large matrices are not held twice
+            mean = (K[rows, rows.start :] + K[rows.start :, rows].T) / 2
+            K[rows, rows.start :], K[rows.start :, rows] = mean, mean.T
         if self.at_zero is not None:
             np.fill_diagonal(K, self.at_zero + self.noise)
         elif self.noise:
@@ -344,9 +349,18 @@ class RadialKernel(Kernel):
         # Products cancel far from the origin, so the points are centred on the mean of X: in a factorization that is
         # the centre of a cluster.
         centre, error = X.mean(axis=0), self._distance_error(X)
+        if len(Y) <= _WIDE:
+            return self._narrow_block(X, Y, centre, error)
+        values = np.empty((len(X), len(Y)), dtype=X.dtype)
+        for columns in _ranges(len(Y), _NARROW):
+            values[:, columns] = self._narrow_block(X, Y[columns], centre, error)
+        return values
+
+    def _narrow_block(self, X: FloatArray, Y: FloatArray, centre: FloatArray, error: float) -> FloatArray:
+        """Entries strip by strip, so that distances are in the cache when the profile is taken."""
         values = np.empty((len(X), len(Y)), dtype=X.dtype)
         factors = product_factors(X, Y, centre, error=error) if error else None
-        for rows in _ranges(len(X), max(1, _CACHED // max(len(Y), 1))):  # distances are in the cache for the profile
+        for rows in _ranges(len(X), max(1, _CACHED // max(len(Y), 1))):
             strip = values[rows]
             if factors is not None and not factors.cancelled:
                 squared = factors.squared(rows, slice(None), out=strip)

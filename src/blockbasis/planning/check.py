@@ -34,7 +34,7 @@ _POINTS_PER_CLUSTER = 2
 _FAR_POINTS = 0.1
 _FAR_CHECKS = 0.35
 _LEAST_STRATUM = 4
-#: Checked points whose columns are worked on at once: a strip of entries stays in a core's cache.
+#: Checked points whose columns are worked on at once, at least: a strip of entries mostly stays in a core's cache.
 _STRIP_WIDTH = 128
 #: Precision of a squared spectral norm, and the factor that raises a norm estimated from a sample of points.
 _SPECTRAL_PRECISION = 1e-4

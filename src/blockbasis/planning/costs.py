@@ -123,7 +123,9 @@ def working_bytes(sizes: IntArray, built: IntArray, density: float, samples: Sam
     columns = np.minimum(np.maximum(samples.columns * built, samples.least_columns), _most_columns(n, samples))
     sampled = 5 * threads * int((rows * columns).max()) * 8
     inner = 8 * int((3 * density + 1) * total**2)
-    check = 8 * n_checked(n) ** 2 * (2 if n <= n_checked(n) else 1)  # the entries of a few points are cached
+    check = 8 * n_checked(n) ** 2
+    if n <= n_checked(n):  # all entries are cached, and those of a single cluster make one strip
+        check *= 2 if len(sizes) > 1 else 4
     return int(sizes @ built) * 8 + sampled + inner + check + int((rows * built).sum()) * 8
 
 

@@ -87,8 +87,9 @@ class Plan:
     fitting_tol: float | None = None
 
     def __post_init__(self) -> None:
-        for array in (self.ranks, self.fingerprint):
-            array.setflags(write=False)
+        for array in (self.ranks, self.sketched, self.least_gains, self.fingerprint):
+            if array is not None:
+                array.setflags(write=False)
 
     @property
     def n_clusters(self) -> int:
@@ -198,7 +199,7 @@ def make_plan(job: Job, clusters: Partitioner, rng: np.random.Generator) -> Plan
     whole = bool((ranks == sizes).all())
     related = 1.0 if whole else best.inner / max(0.5 * float(guesses.sum()) ** 2, 1.0)
     density = 1.0 if job.goal.memory is not None else float(np.clip(related, 0.0, 1.0))
-    predicted = float(np.sqrt(best.error / best.norm)) if best.norm > 0 else 0.0
+    predicted = float(np.sqrt(best.allocation.error(best.expected) / best.norm)) if best.norm > 0 else 0.0
     if job.goal.tol is not None:  # ranks are raised until the check shows the tolerance met
         predicted = min(predicted, job.goal.tol)
     plan = Plan(

@@ -18,9 +18,9 @@ from blockbasis.planning.survey import Survey, survey
 
 #: The search starts at sqrt(n) divided by this number.
 _START = 8.0
-#: Rank of the first survey. Many small clusters are surveyed too where the mean rank is higher than this, and C is not
-#: dense.
+#: Rank of the first survey.
 _FIRST_RANK = 48
+#: Many small clusters are surveyed too where the mean rank is higher than this, and C is not dense.
 _HIGH_RANK = 80
 _DENSE = 0.9
 #: Mean rank above which fewer clusters are not surveyed: the time of a basis grows with the cube of its rank.
@@ -56,17 +56,19 @@ def search_clusters(job: Job, clusters: Partitioner, rng: np.random.Generator) -
     """Surveys of several numbers of clusters, the best one first."""
     n = job.n_points
     seen: dict[int, Survey] = {}
+    limits: dict[int, float] = {}
     last: Survey | None = None
 
     def look(k: int, limit: float = math.inf) -> Survey:
         nonlocal last
         k = next((other for other in seen if abs(other - k) < _SAME * k), k)
-        if k not in seen or (not seen[k].complete and limit > seen[k].stored):
+        if k not in seen or (not seen[k].complete and limit > max(limits[k], seen[k].stored)):
             (stream,) = rng.spawn(1)
             rank = _FIRST_RANK
             if last is not None:
                 rank = max(4, math.ceil(_MARGIN * last.mean_rank * (last.n_asked / k) ** _RANK_POWER))
             seen[k] = last = survey(job, clusters, k, rank, stream, limit)
+            limits[k] = limit
         return seen[k]
 
     if clusters.given is not None:
