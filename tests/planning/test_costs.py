@@ -71,9 +71,9 @@ def test_few_points_take_no_more_entries_than_there_are():
 
 
 def test_seconds_are_work_over_speed():
-    rates = Rates(entry=1e-8, operation=1e-10)
-    work = Work(0, 10**8, 0.0, 4e9)
-    assert rates.seconds(work, 1) == pytest.approx(1.0 + 1.0)
+    rates = Rates(entry=1e-8, operation=1e-10, call=1e-5)
+    work = Work(0, 10**8, 0.0, 4e9, 1000)
+    assert rates.seconds(work, 1) == pytest.approx(1.0 + 1.0 + 0.01)
     assert 0.5 < rates.seconds(work, 4) / rates.seconds(work, 1) * 2 < 1.0
     measured = measure_rates(KernelMatrix(bb.Gaussian(1.0), np.random.default_rng(0).normal(size=(500, 4))))
-    assert 0 < measured.operation < measured.entry < 1e-4
+    assert 0 < measured.operation < measured.entry < measured.call < 1e-2

@@ -23,6 +23,11 @@ _EFFICIENCY = 0.4
 _PASSES = 8.0
 #: Operations that take about as long as one kernel entry. Not measured: choices must not depend on the machine.
 _OPERATIONS_PER_ENTRY = 200.0
+#: Calls of functions of NumPy, for the whole construction and for each cluster, each as long as that of a small block.
+_CALLS = 1_500
+_CALLS_PER_CLUSTER = 150
+#: Side of a small block: its entries take no time beside the call.
+_SMALL_SAMPLE = 4
 #: No warning is given below so many floats.
 _TRIFLE = 10**5
 
@@ -70,12 +75,15 @@ class Work:
         Total number of kernel entries.
     pass_operations, operations : float
         Multiplications and additions of the pass and in total.
+    calls : int
+        Calls of functions of NumPy.
     """
 
     pass_entries: int
     entries: int
     pass_operations: float
     operations: float
+    calls: int
 
     @property
     def of_pass(self) -> float:
@@ -108,7 +116,7 @@ def building_work(sizes: IntArray, built: IntArray, density: float, samples: Sam
     entries = float(rows @ columns) + pairs + passed + checked**2 / 2
     if n <= checked:  # all entries are evaluated once and cached
         entries = min(entries, dense_floats(n))
-    return Work(int(passed), int(entries), of_pass, operations)
+    return Work(int(passed), int(entries), of_pass, operations, _CALLS + _CALLS_PER_CLUSTER * len(sizes))
 
 
 def _most_columns(n: int, samples: SampleSizes) -> float:
@@ -131,15 +139,16 @@ def working_bytes(sizes: IntArray, built: IntArray, density: float, samples: Sam
 
 @dataclass(frozen=True)
 class Rates:
-    """Seconds of one kernel entry and of one operation, on this machine and for this kernel."""
+    """Seconds of one kernel entry, of one operation and of one call, on this machine and for this kernel."""
 
     entry: float
     operation: float
+    call: float
 
     def seconds(self, work: Work, threads: int) -> float:
         """Seconds of the given work; a fixed share of the work runs on one thread."""
         spent = self.entry * work.entries + self.operation * work.operations / _EFFICIENCY
-        return spent * (0.2 + 0.8 / threads)
+        return spent * (0.2 + 0.8 / threads) + self.call * work.calls
 
 
 def measure_rates(matrix: KernelMatrix) -> Rates:
@@ -149,7 +158,9 @@ def measure_rates(matrix: KernelMatrix) -> Rates:
     uncounted = KernelMatrix(matrix.kernel, matrix.rows[some])
     entry = min(_timed(lambda: uncounted.block(some, some)) for _ in range(_TRIALS))
     product = min(_timed(lambda: square @ square) for _ in range(_TRIALS))
-    return Rates(entry / some.stop**2, product / (2 * _SAMPLE**3))
+    few = slice(0, min(_SMALL_SAMPLE, matrix.shape[0]))
+    call = min(_timed(lambda: uncounted.block(few, few)) for _ in range(4 * _TRIALS))  # a short time
+    return Rates(entry / some.stop**2, product / (2 * _SAMPLE**3), call)
 
 
 def _timed(function: Callable[[], Any]) -> float:
