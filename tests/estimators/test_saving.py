@@ -6,6 +6,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import blockbasis as bb
+from blockbasis.estimators import structure
 from blockbasis.operators import archive
 
 COMPRESSED = {"n_clusters": 5, "rank": 20, "random_state": 0}
@@ -218,3 +219,14 @@ def test_parameters_that_predictions_need(regression, tmp_path, name, value):
     forged(path, change)
     with pytest.raises(bb.StorageError, match=f"cannot be restored: .*{name}"):
         bb.load(path)
+
+
+@pytest.mark.parametrize("name", ["_means", "n_features_in_"])
+def test_forged_parts_of_a_kernel_pca_are_refused(name):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    model = bb.KernelPCA(n_components=2, n_clusters=2, rank=8, random_state=0).fit(X)
+    forged = {**vars(model), name: np.zeros(5) if name == "_means" else -1}
+    fitted = {key: value for key, value in forged.items() if key not in model.get_params()}
+    with pytest.raises(ValueError, match=name):
+        structure.check_attributes(bb.KernelPCA, model.get_params(), fitted)
+        structure.check_outputs(fitted)

@@ -128,3 +128,8 @@ def test_a_large_matrix_of_a_kernel_is_symmetric():
     K = bb.Gaussian(1.0)(normal_points((2100, 3)))
     np.testing.assert_array_equal(K, K.T)
     assert (np.diagonal(K) == 1).all()
+
+
+def test_bounds_of_tiny_bandwidths_do_not_overflow():
+    for bandwidth in (1e-204, 1e-285):
+        np.testing.assert_array_equal(bb.Gaussian(bandwidth).bound(np.array([0.0, 1e-3])), [1.0, 0.0])

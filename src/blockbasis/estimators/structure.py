@@ -30,6 +30,8 @@ def check_attributes(cls: type[Any], parameters: dict[str, Any], fitted: dict[st
     for name in fitted:
         own = isinstance(name, str) and name.isidentifier() and name.startswith("_") != name.endswith("_")
         require(own and not hasattr(cls, name), f"the attribute {name!r}", "one that fitting sets")
+    columns = fitted.get("n_features_in_", 1)
+    require(isinstance(columns, int) and columns > 0, "n_features_in_", "a number of columns")
 
 
 def check_outputs(fitted: dict[str, Any]) -> None:
@@ -37,6 +39,8 @@ def check_outputs(fitted: dict[str, Any]) -> None:
     if "intercept_" in fitted:
         learnt = fitted["expansions_"] if "expansions_" in fitted else [fitted["expansion_"]]
         numbers(fitted["intercept_"], "intercept_", (sum(each.n_outputs for each in learnt),))
+    if "_means" in fitted:
+        numbers(fitted["_means"], "_means", (fitted["_components"].n_outputs,))
     if "_posterior" in fitted:
         trend, shape = fitted["_trend"], (fitted["n_features_in_"], fitted["_posterior"].mean.n_outputs)
         for name in ("_scale", "_y_scale"):

@@ -409,8 +409,9 @@ class RadialKernel(Kernel):
         least, most = float(limits.tiny), float(limits.max)
         inverse = min(max(1 / self.bandwidth if self.bandwidth > least else np.inf, least), most)
         with np.errstate(over="ignore", under="ignore"):
-            if limits.tiny < inverse**times < limits.max:
-                values *= inverse**times
+            factor = float(np.float64(inverse) ** times)  # infinite where a power of a float would raise
+            if limits.tiny < factor < limits.max:
+                values *= factor
                 return values
             for _ in range(times):
                 values *= inverse
