@@ -27,7 +27,8 @@ def symmetric_case():
     M = np.random.default_rng(0).normal(size=(OFFSETS[-1], OFFSETS[-1]))
     M = M + M.T
     panels = tuple(M[OFFSETS[i] : OFFSETS[i + 1], OFFSETS[i] :].copy() for i in range(5))
-    return InnerMatrix(OFFSETS, OFFSETS, tuple(np.arange(i, 5) for i in range(5)), panels, symmetric=True), M
+    kept = [np.arange(i, 5) for i in range(5)]
+    return InnerMatrix.of_whole_blocks(OFFSETS, OFFSETS, kept, panels, symmetric=True), M
 
 
 # --- computed blocks -------------------------------------------------------------------------------------------------

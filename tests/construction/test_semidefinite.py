@@ -15,7 +15,7 @@ EPS = float(np.finfo(np.float64).eps)
 def inner_of(M, kept):
     rows = [slice(OFFSETS[i], OFFSETS[i + 1]) for i in range(5)]
     panels = tuple(np.concatenate([M[rows[i], rows[j]] for j in kept[i]], axis=1) for i in range(5))
-    return InnerMatrix(OFFSETS, OFFSETS, tuple(np.array(each) for each in kept), panels, symmetric=True)
+    return InnerMatrix.of_whole_blocks(OFFSETS, OFFSETS, [np.array(each) for each in kept], panels, symmetric=True)
 
 
 def dense_case(seed, shift=0.0):
@@ -98,7 +98,7 @@ def kernel_case(seed, n_blocks=40, width=8, reach=6):
     kept = [np.arange(i, min(i + reach, n_blocks)) for i in range(n_blocks)]
     rows = [slice(edges[i], edges[i + 1]) for i in range(n_blocks)]
     panels = tuple(np.concatenate([M[rows[i], rows[j]] for j in kept[i]], axis=1) for i in range(n_blocks))
-    return InnerMatrix(edges, edges, tuple(kept), panels, symmetric=True)
+    return InnerMatrix.of_whole_blocks(edges, edges, kept, panels, symmetric=True)
 
 
 @pytest.mark.parametrize("seed", range(3))

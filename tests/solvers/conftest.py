@@ -52,8 +52,7 @@ def dense_of(A, dtype=np.float64):
 
 def negated(A):
     """The factorization with -C and without D: indefinite."""
-    panels = tuple(-panel for panel in A.inner.panels)
-    return replace(A, inner=replace(A.inner, panels=panels), diagonal_part=None)
+    return replace(A, inner=A.inner.with_panels(-panel.values for panel in A.inner.panels), diagonal_part=None)
 
 
 @pytest.fixture(params=FACTORIZATIONS)

@@ -40,7 +40,7 @@ def sparse(name, *, diagonal=True, dtype=np.float64, shift=0.0, seed=0):
         own = rng.normal(size=(ranks[i], ranks[i]))
         own = own @ own.T + (30.0 - shift) * np.eye(ranks[i])
         panels.append(np.concatenate([own, *(rng.normal(size=(ranks[i], ranks[j])) for j in columns[1:])], axis=1))
-    C = InnerMatrix(offsets, offsets, kept, tuple(panels), symmetric=True).astype(dtype)
+    C = InnerMatrix.of_whole_blocks(offsets, offsets, kept, panels, symmetric=True).astype(dtype)
     D = rng.uniform(0.1, 2, size=240).astype(dtype) if diagonal else None
     return BlockBasis(None, BlockDiagonal.from_blocks(partition, blocks, dtype), C, D, (), Entries(0, 0))
 
@@ -99,7 +99,7 @@ def test_a_large_sparse_component_takes_its_envelope():
     kept = tuple(np.arange(i, min(i + 2, 40)) for i in range(40))
     rng = np.random.default_rng(0)
     panels = [np.concatenate((30 * np.eye(20), rng.normal(size=(20, 20))), axis=1)[:, : 20 * len(own)] for own in kept]
-    C = InnerMatrix(offsets, offsets, kept, tuple(panels), symmetric=True)
+    C = InnerMatrix.of_whole_blocks(offsets, offsets, kept, panels, symmetric=True)
     identities = tuple(np.eye(20) for _ in range(40))
     (form,) = components.factored(C, identities).forms
     assert isinstance(form, SkylineShifted)

@@ -94,8 +94,8 @@ def meka(
         links = [_links(matrix, partition, bases, i, far, streams[i]) for i in range(partition.n_clusters)]
     blocks = tuple(basis.astype(problem.dtype) for basis in bases)
     offsets = np.concatenate(([0], np.cumsum(ranks))).astype(np.intp)
-    kept, panels = tuple(linked for linked, _ in links), tuple(panel for _, panel in links)
-    inner = InnerMatrix(offsets, offsets, kept, panels, symmetric=False).astype(problem.dtype)
+    kept, panels = [linked for linked, _ in links], [panel for _, panel in links]
+    inner = InnerMatrix.of_whole_blocks(offsets, offsets, kept, panels, symmetric=False).astype(problem.dtype)
     return Clustered("meka", BlockDiagonal.from_blocks(partition, blocks), inner, unit_diagonal=True)
 
 

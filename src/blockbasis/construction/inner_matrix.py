@@ -17,7 +17,7 @@ from blockbasis.construction.coordinates import determining_rows, interpolate
 from blockbasis.construction.diagonal import fit_core
 from blockbasis.construction.sampling import cluster_energies
 from blockbasis.matrix import KernelMatrix, tiles
-from blockbasis.operators.inner import Cutoff, InnerMatrix
+from blockbasis.operators.inner import Cutoff, InnerMatrix, Panel
 from blockbasis.partition import Partition
 
 #: Updates of the core and the diagonal part of a cluster, in turn.
@@ -147,7 +147,7 @@ def sampled_inner(
 
     panels = map_threads(panel, [(i,) for i in range(k)], n_jobs, "inner matrix")
     offsets = np.concatenate(([0], np.cumsum([len(each.core) for each in coordinates]))).astype(np.intp)
-    return InnerMatrix(offsets, offsets, tuple(p[0] for p in panels), tuple(p[1] for p in panels), symmetric=True)
+    return InnerMatrix.of_whole_blocks(offsets, offsets, [p[0] for p in panels], [p[1] for p in panels], symmetric=True)
 
 
 def _sampled_blocks(
@@ -195,9 +195,8 @@ def inner_of_blocks(
     offsets = _offsets(row_ranks)
     kept = tuple(np.array(sorted(row), dtype=np.intp) for row in rows)
     panels = tuple(np.concatenate([row[int(j)] for j in own], axis=1) for row, own in zip(rows, kept, strict=True))
-    if column_ranks is None:
-        return InnerMatrix(offsets, offsets, kept, panels, symmetric=True)
-    return InnerMatrix(offsets, _offsets(column_ranks), kept, panels, symmetric=False)
+    columns = offsets if column_ranks is None else _offsets(column_ranks)
+    return InnerMatrix.of_whole_blocks(offsets, columns, kept, panels, symmetric=column_ranks is None)
 
 
 def _offsets(ranks: Sequence[int]) -> IntArray:
@@ -214,22 +213,24 @@ def truncated_inner(inner: InnerMatrix, ranks: IntArray) -> InnerMatrix:
         for i, kept in enumerate(inner.kept)
     )
     offsets = _offsets(ranks.tolist())
-    return InnerMatrix(offsets, offsets, inner.kept, panels, inner.symmetric)
+    return InnerMatrix.of_whole_blocks(offsets, offsets, inner.kept, panels, symmetric=inner.symmetric)
 
 
 def transformed_inner(inner: InnerMatrix, factors: Sequence[FloatArray | None]) -> InnerMatrix:
-    """R C Rᵀ for R block diagonal; None stands for the identity."""
-    offsets = _offsets([inner.block(i, i).shape[0] if R is None else R.shape[0] for i, R in enumerate(factors)])
+    """R C Rᵀ for R block diagonal with upper triangular blocks; None stands for the identity.
 
-    def times(i: int, j: int) -> FloatArray:
-        block, R = inner.block(i, j), factors[j]
-        return block if R is None else block @ R.T
+    Upper triangular blocks leave rows and columns zero that follow the leading ones of a trimmed block.
+    """
 
-    panels = []
-    for i, kept in enumerate(inner.kept):
-        panel, R = np.concatenate([times(i, int(j)) for j in kept], axis=1), factors[i]
-        panels.append(panel if R is None else R @ panel)
-    return InnerMatrix(offsets, offsets, inner.kept, tuple(panels), inner.symmetric)
+    def transformed(panel: Panel) -> FloatArray:
+        parts = np.split(panel.values, np.cumsum(panel.widths)[:-1], axis=1)
+        for position, (j, width) in enumerate(zip(panel.columns.tolist(), panel.widths.tolist(), strict=True)):
+            if (R := factors[j]) is not None:
+                parts[position] = parts[position] @ R[:width, :width].T
+        values, R = np.concatenate(parts, axis=1), factors[panel.row]
+        return values if R is None else R[: panel.height, : panel.height] @ values
+
+    return inner.with_panels(transformed(panel) for panel in inner.panels)
 
 
 def drop_small_blocks(inner: InnerMatrix, budget: float, spent: float) -> tuple[InnerMatrix, float]:

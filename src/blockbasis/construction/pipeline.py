@@ -234,7 +234,7 @@ def semidefinite_draft(matrix: KernelMatrix, draft: Draft, error: float) -> Draf
     ``error`` is the squared error that the draft has or may have.
     """
     # C of all blocks, with no diagonal part taken out, is semi-definite up to rounding.
-    exact = matrix.dtype == np.float64 and draft.inner.density == 1
+    exact = matrix.dtype == np.float64 and draft.inner.full
     doubtful = not exact or any(basis.diagonal.any() for basis in draft.bases)
     if not doubtful or (draft.cut is not None and draft.cut.dropped):
         return draft

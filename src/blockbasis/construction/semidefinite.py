@@ -9,6 +9,7 @@ squared norm of the dropped blocks.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -24,11 +25,16 @@ DECOMPOSED = 1500
 #: Width of a block of the Krylov space, and number of blocks: the space holds a few hundred of the lowest eigenvectors.
 _BLOCK_WIDTH = 32
 _BLOCKS = 12
-#: Factor between trial shifts on the way up. After a removal, the lowest eigenvalue is expected to be this share of the
-#: one before; there are at most so many removals.
-_STEP_UP = 4.0
-_LOWERED = 0.45
+#: First trial shift over the shift that does not matter, and the factor between trial shifts on the way up.
+_FIRST_SHIFT = 16.0
+_STEP_UP = 2.0
+#: After a removal, the lowest eigenvalue is at most this share of the one before, as a rule; blocks that are not kept
+#: take part of the removal back. There are at most so many removals.
+_LOWERED = 0.7
 _REMOVALS = 6
+#: Rounding units of the largest diagonal entry that a shift must exceed for factorizations in float32.
+_SINGLE_SAFE = 100.0
+_DOUBLE = np.dtype(np.float64)
 
 
 def semidefinite_inner(inner: InnerMatrix, precision: float, allowed: float = 0.0) -> InnerMatrix:
@@ -49,24 +55,27 @@ def semidefinite_inner(inner: InnerMatrix, precision: float, allowed: float = 0.
     """
     rounding = max(DEFINITE, _ROUNDINGS * precision)
     shift = math.sqrt(allowed / max(inner.shape[0], 1))
-    panels = list(inner.panels)
+    values = [panel.values for panel in inner.panels]
+    changed = False
     for clusters in inner.components():
         part = inner.component(clusters)
-        for i, panel in zip(clusters.tolist(), _semidefinite_panels(part, rounding, shift), strict=True):
-            panels[i] = panel
-    if all(new is old for new, old in zip(panels, inner.panels, strict=True)):
-        return inner
-    return InnerMatrix(inner.row_offsets, inner.column_offsets, inner.kept, tuple(panels), inner.symmetric)
+        repaired = _semidefinite_component(part, rounding, shift)
+        if repaired is not part:
+            changed = True
+            places = np.flatnonzero(np.isin([panel.row for panel in inner.panels], clusters))
+            for place, panel in zip(places.tolist(), repaired.panels, strict=True):
+                values[place] = panel.values
+    return inner.with_panels(values) if changed else inner
 
 
-def _semidefinite_panels(part: InnerMatrix, rounding: float, smallest: float) -> tuple[FloatArray, ...]:
-    """Panels of a connected component; ``smallest`` is a shift that does not matter."""
+def _semidefinite_component(part: InnerMatrix, rounding: float, smallest: float) -> InnerMatrix:
+    """A connected component made semi-definite; ``smallest`` is a shift that does not matter."""
     C = np.array(part.todense(), dtype=np.float64)
     negligible = rounding * float(np.abs(np.diagonal(C)).max(initial=0.0))
     exact = DEFINITE / rounding * negligible
     if len(C) <= DECOMPOSED:
         if _cholesky(C, exact) is not None:
-            return part.panels
+            return part
         if rounding > DEFINITE and _cholesky(C, negligible) is not None:
             return _shifted(part, C, negligible)
         # The nearest semi-definite matrix is cheap: no shift is added that is not needed.
@@ -74,50 +83,50 @@ def _semidefinite_panels(part: InnerMatrix, rounding: float, smallest: float) ->
         return _without_negative_part(part, C, smallest, smallest)
     smallest = max(smallest, negligible, float(np.finfo(np.float64).tiny))
     if _cholesky(C, smallest) is None:  # one factorization shows that a large component has negative eigenvalues
-        return _without_negative_part(part, C, smallest, _STEP_UP * smallest)
+        return _without_negative_part(part, C, smallest, _FIRST_SHIFT * smallest)
     if _cholesky(C, negligible) is not None:
-        return part.panels if exact == negligible else _shifted(part, C, negligible)
+        return part if exact == negligible else _shifted(part, C, negligible)
     between = math.sqrt(negligible * smallest)
     return _shifted(part, C, smallest if _cholesky(C, between) is None else between)
 
 
-def _shifted(part: InnerMatrix, C: FloatArray, shift: float) -> tuple[FloatArray, ...]:
-    """Panels of C + shift I, written over C."""
+def _shifted(part: InnerMatrix, C: FloatArray, shift: float) -> InnerMatrix:
+    """C + shift I, written over C."""
     C[np.diag_indices_from(C)] += shift
-    return part.with_entries(C).panels
+    return part.with_entries(C)
 
 
-def _without_negative_part(part: InnerMatrix, C: FloatArray, smallest: float, trial: float) -> tuple[FloatArray, ...]:
-    """Panels of C without its lowest eigenpairs, as far as blocks are kept, and with a shift that makes it definite."""
-    shift, factor = _definite_shift(C, (trial,))
-    zeros = None if part.density == 1 else part.with_entries(np.ones_like(C)).todense() == 0
+def _without_negative_part(part: InnerMatrix, C: FloatArray, smallest: float, trial: float) -> InnerMatrix:
+    """C without its lowest eigenpairs, as far as blocks are kept, and with a shift that makes it definite."""
+    # Only the last factorization must be in float64: the others lead to Ritz pairs.
+    safe = smallest > _SINGLE_SAFE * float(np.finfo(np.float32).eps) * float(np.diagonal(C).max())
+    dtype = np.dtype(np.float32) if safe and len(C) > DECOMPOSED else C.dtype
+    zeros = None if part.full else part.with_entries(np.ones_like(C)).todense() == 0
+    shift, factor = _definite_shift(C, trial, dtype)
     for _ in range(_REMOVALS):
         if shift <= smallest:
             break
         values, vectors = _lowest_eigenpairs(C, factor, shift)
-        removed = (vectors * values) @ vectors.T
+        removed = (vectors * values.astype(vectors.dtype)) @ vectors.T
         if zeros is not None:
             removed[zeros] = 0
         C -= removed
         del removed, factor
-        lowest = float(np.abs(values).max(initial=smallest))
-        shift, factor = _definite_shift(C, (smallest, max(_LOWERED * lowest, smallest), max(lowest, smallest)))
-        if len(C) <= DECOMPOSED and shift <= smallest:
-            return part.with_entries(C).panels
-    return _shifted(part, C, shift)
+        lowest = float(np.abs(values).max(initial=0.0))
+        shift, factor = _definite_shift(C, max(_LOWERED * lowest, smallest), dtype)
+    if len(C) <= DECOMPOSED and shift <= smallest:
+        return part.with_entries(C)
+    del factor
+    return _shifted(part, C, shift if dtype == C.dtype else _definite_shift(C, shift, C.dtype)[0])
 
 
-def _definite_shift(C: FloatArray, trials: tuple[float, ...]) -> tuple[float, FloatArray]:
-    """The first of some shifts that makes C definite, or a multiple of the last, and the Cholesky factor."""
-    for shift in trials:
-        if (factor := _cholesky(C, shift)) is not None:
+def _definite_shift(C: FloatArray, shift: float, dtype: np.dtype[Any]) -> tuple[float, FloatArray]:
+    """A shift, or the first of its multiples, that makes C definite, and the Cholesky factor in the given dtype."""
+    while math.isfinite(shift):
+        if (factor := _cholesky(C, shift, dtype)) is not None:
             return shift, factor
-    while True:
         shift *= _STEP_UP
-        if not math.isfinite(shift):
-            raise linalg.LinAlgError("the inner matrix has entries that are not finite")
-        if (factor := _cholesky(C, shift)) is not None:
-            return shift, factor
+    raise linalg.LinAlgError("the inner matrix has entries that are not finite")
 
 
 def _lowest_eigenpairs(C: FloatArray, factor: FloatArray, shift: float) -> tuple[FloatArray, FloatArray]:
@@ -129,19 +138,19 @@ def _lowest_eigenpairs(C: FloatArray, factor: FloatArray, shift: float) -> tuple
     if height <= DECOMPOSED:
         return negative_eigenpairs(C)
     start = np.random.default_rng(0).standard_normal((height, _BLOCK_WIDTH))
-    space = np.linalg.qr(start)[0]
+    space = np.linalg.qr(start)[0].astype(factor.dtype, copy=False)
     for _ in range(_BLOCKS - 1):
         block = linalg.cho_solve((factor, True), space[:, -_BLOCK_WIDTH:], check_finite=False)
         for _ in range(2):  # once is not enough for orthogonality to rounding
             block -= space @ (space.T @ block)
         space = np.concatenate((space, np.linalg.qr(block)[0]), axis=1)
-    values, rotation = negative_eigenpairs(space.T @ (C @ space))
-    return values, space @ rotation
+    values, rotation = negative_eigenpairs((space.T @ (C.astype(space.dtype, copy=False) @ space)).astype(np.float64))
+    return values, space @ rotation.astype(space.dtype)
 
 
-def _cholesky(C: FloatArray, shift: float) -> FloatArray | None:
+def _cholesky(C: FloatArray, shift: float, dtype: np.dtype[Any] = _DOUBLE) -> FloatArray | None:
     """Lower Cholesky factor of C + shift I, or None where that is not definite."""
-    shifted = C.astype(np.float64)
+    shifted = C.astype(dtype)
     shifted[np.diag_indices_from(shifted)] += shift
     try:
         return np.asarray(linalg.cholesky(shifted, lower=True, overwrite_a=True, check_finite=False))

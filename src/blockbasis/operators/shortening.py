@@ -23,7 +23,7 @@ def variance_roots(inner: InnerMatrix) -> tuple[FloatArray, ...]:
     """L_i of each cluster with L_i L_iᵀ = C_ii, its eigenvalues raised to a small positive one."""
     floor = _FLOOR[inner.dtype]
     roots = []
-    for i in range(len(inner.panels)):
+    for i in range(inner.n_rows):
         values, vectors = eigenpairs(inner.block(i, i).astype(np.float64))
         roots.append(vectors * np.sqrt(np.maximum(values, floor * max(float(values[-1]), 0.0))))
     return tuple(roots)
@@ -31,7 +31,7 @@ def variance_roots(inner: InnerMatrix) -> tuple[FloatArray, ...]:
 
 def largest_variances(basis: BlockDiagonal, inner: InnerMatrix) -> FloatArray:
     """Largest u_jᵀ C_ii u_j of the points of each cluster."""
-    largest = np.zeros(len(inner.panels))
+    largest = np.zeros(inner.n_rows)
     for i, _, U in basis.row_pieces():
         largest[i] = max(largest[i], float(diagonal_of(U, inner.block(i, i)).max()))
     return largest

@@ -28,7 +28,7 @@ from blockbasis.operators.cross import CrossBlockBasis
 from blockbasis.operators.entries import Entries
 from blockbasis.operators.error_estimate import ErrorEstimate
 from blockbasis.operators.extension import Extension
-from blockbasis.operators.inner import Cutoff, InnerMatrix
+from blockbasis.operators.inner import Cutoff, InnerMatrix, Panel
 from blockbasis.operators.structure import (
     check_extensions,
     check_inner,
@@ -270,23 +270,34 @@ def _inner_arrays(inner: InnerMatrix) -> dict[str, FloatArray]:
     return {
         "inner.row_offsets": inner.row_offsets,
         "inner.column_offsets": inner.column_offsets,
-        "inner.counts": np.array([len(kept) for kept in inner.kept]),
-        "inner.kept": np.concatenate(inner.kept),
-        "inner.values": np.concatenate([panel.ravel() for panel in inner.panels]),
+        "inner.rows": np.array([panel.row for panel in inner.panels]),
+        "inner.heights": np.array([panel.height for panel in inner.panels]),
+        "inner.counts": np.array([len(panel.columns) for panel in inner.panels]),
+        "inner.kept": np.concatenate([panel.columns for panel in inner.panels]),
+        "inner.widths": np.concatenate([panel.widths for panel in inner.panels]),
+        "inner.values": np.concatenate([panel.values.ravel() for panel in inner.panels]),
     }
 
 
 def _restore_inner(arrays: dict[str, FloatArray], n_rows: int, *, symmetric: bool) -> InnerMatrix:
     row_offsets, column_offsets = arrays["inner.row_offsets"], arrays["inner.column_offsets"]
     if "inner.values" not in arrays:  # version 1
-        kept = _numbered(arrays, "inner.kept", n_rows)
-        return InnerMatrix(row_offsets, column_offsets, kept, _numbered(arrays, "inner.panel", n_rows), symmetric)
-    kept = _parts(arrays["inner.kept"], integers(arrays["inner.counts"], "inner.counts", (n_rows,)), "inner.kept")
-    heights, widths = np.diff(row_offsets), np.diff(column_offsets)
-    largest = integers(arrays["inner.kept"], "inner.kept", (None,)).max(initial=-1)
-    require(largest < len(widths), "inner.kept", f"below {len(widths)}")
-    shapes = [(int(height), int(widths[own].sum())) for height, own in zip(heights, kept, strict=True)]
-    return InnerMatrix(row_offsets, column_offsets, kept, _reshaped(arrays, "inner.values", shapes), symmetric)
+        kept, panels = _numbered(arrays, "inner.kept", n_rows), _numbered(arrays, "inner.panel", n_rows)
+        return InnerMatrix.of_whole_blocks(row_offsets, column_offsets, kept, panels, symmetric=symmetric)
+    ranks, widths = np.diff(row_offsets), np.diff(column_offsets)
+    columns = integers(arrays["inner.kept"], "inner.kept", (None,))
+    require(columns.max(initial=-1) < len(widths), "inner.kept", f"below {len(widths)}")
+    if "inner.rows" not in arrays:  # version 2: whole blocks, one panel for each row of blocks
+        arrays = {**arrays, "inner.rows": np.arange(n_rows), "inner.heights": ranks, "inner.widths": widths[columns]}
+    rows = integers(arrays["inner.rows"], "inner.rows", (None,))
+    require(rows.max(initial=-1) < n_rows, "inner.rows", f"below {n_rows}")
+    heights, counts = (integers(arrays[f"inner.{name}"], f"inner.{name}", rows.shape) for name in ("heights", "counts"))
+    kept = _parts(columns, counts, "inner.kept")
+    own = _parts(integers(arrays["inner.widths"], "inner.widths", columns.shape), counts, "inner.widths")
+    shapes = [(int(height), int(each.sum())) for height, each in zip(heights, own, strict=True)]
+    values = _reshaped(arrays, "inner.values", shapes)
+    parts = tuple(Panel(int(row), *each) for row, *each in zip(rows, kept, own, values, strict=True))
+    return InnerMatrix(row_offsets, column_offsets, parts, symmetric)
 
 
 def _extension_arrays(extensions: Sequence[Extension]) -> dict[str, FloatArray]:

@@ -76,12 +76,21 @@ def check_inner(inner: InnerMatrix, rows: BlockDiagonal, columns: BlockDiagonal)
         require(offsets.dtype == np.int64 and fits, name, "the sums of the ranks")
     require(type(inner.symmetric) is bool, "symmetric", "true or false")
     widths = np.diff(inner.column_offsets)
-    for i, (kept, panel) in enumerate(zip(inner.kept, inner.panels, strict=True)):
-        integers(kept, "inner.kept", (None,))
-        require(all(a < b for a, b in pairwise(kept.tolist())), "inner.kept", "ascending in every row of blocks")
-        if inner.symmetric:
-            require(len(kept) and kept[0] == i, "inner.kept", "those from the diagonal on")
-        numbers(panel, "inner.values", (int(rows.ranks[i]), int(widths[kept].sum())), columns.dtype)
+    for panel in inner.panels:
+        kept, whole = panel.columns, (int(rows.ranks[panel.row]), widths[panel.columns])
+        require(all(a < b for a, b in pairwise(kept.tolist())), "inner.kept", "ascending in every panel")
+        require(len(kept) > 0 or not inner.symmetric, "inner.kept", "those from the diagonal on")
+        require(not inner.symmetric or kept[0] >= panel.row, "inner.kept", "those from the diagonal on")
+        require(1 <= panel.height <= whole[0], "inner.heights", "between 1 and the rank")
+        fits = bool(((panel.widths >= 1) & (panel.widths <= whole[1])).all())
+        require(fits, "inner.widths", "between 1 and the rank")
+        if kept.size and inner.symmetric and kept[0] == panel.row:
+            square = panel.height == panel.widths[0] == whole[0]
+            require(square, "inner.heights", "those of a whole block on the diagonal")
+        numbers(panel.values, "inner.values", (panel.height, int(panel.widths.sum())), columns.dtype)
+    for i, kept in enumerate(inner.kept):
+        require(all(a < b for a, b in pairwise(kept.tolist())), "inner.kept", "each once in a row of blocks")
+        require(not inner.symmetric or (len(kept) and kept[0] == i), "inner.kept", "those from the diagonal on")
 
 
 def check_extensions(extensions: Sequence[Extension], basis: BlockDiagonal) -> None:

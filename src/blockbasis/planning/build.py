@@ -27,6 +27,7 @@ from blockbasis.construction.pipeline import (
     sketched_draft,
 )
 from blockbasis.construction.semidefinite import semidefinite_inner
+from blockbasis.construction.trimming import EXPECTED_SHARE, SPARSE, rotated_draft, rotations, trimmed_draft
 from blockbasis.exceptions import AccuracyWarning
 from blockbasis.matrix import KernelMatrix
 from blockbasis.operators.block_basis import BlockBasis
@@ -49,6 +50,14 @@ _RAISES = 8
 _RAISED_SHARE = 0.6
 #: Where making C semi-definite adds error, ranks are chosen for a smaller error, with this additional factor.
 _LESS_ERROR = 0.95
+#: Share of the allowed squared error that trimmed blocks of C may add, and the share of the floats that blocks beside the
+#: diagonal must have for it.
+_TRIMMED_SHARE = 0.1
+#: Share to leave for the repair of a C that trimming makes indefinite, and number of trials for the trimmed blocks: at
+#: all points, they can add more error than at the points that the bases were sketched from.
+_REPAIR_SHARE = 0.07
+_TRIMMING_TRIALS = 3
+_WORTH_TRIMMING = 0.2
 #: Largest factor by which the predicted error of a cluster is corrected, relative to the other clusters.
 _CORRECTION = 2.0
 #: A budget of which less than this share is used is not spent, where higher ranks can be built.
@@ -120,15 +129,18 @@ def _allocation(
     fixed: float = 0.0,
     per_function: FloatArray | None = None,
     factors: FloatArray | None = None,
+    trimmed: float = 1.0,
 ) -> Allocation:
     """Allocation of floats among the clusters of a draft, for the blocks of C that the draft keeps.
 
-    ``factors`` correct the predicted residuals of the clusters.
+    ``factors`` correct the predicted residuals of the clusters. ``trimmed`` is the share of the entries of blocks
+    beside the diagonal that will be stored.
     """
     k = len(draft.bases)
     related = np.eye(k)
     for i, kept in enumerate(draft.inner.kept):
-        related[i, kept] = related[kept, i] = 1
+        others = kept[kept != i]
+        related[i, others] = related[others, i] = trimmed
     sizes = np.array([float(basis.size) for basis in draft.bases])
     stored = fixed + (float(sizes.sum()) if diagonal else 0.0)
     residuals = [basis.residuals for basis in draft.bases]
@@ -208,20 +220,25 @@ def _meeting_tolerance(
 ) -> tuple[Draft, list[FloatArray], Measured]:
     """A draft that meets the tolerance with the smallest ranks, its functions at the checked points, and its error."""
     partition, method = plan.partition, replace(plan.method, inner="sampled")
-    goal_share = 1 - shift_reserve(draft)
+    trimmed_share = _TRIMMED_SHARE if _trimming_pays(plan, draft) else 0.0
+    most_share = 1 - shift_reserve(draft) - (_REPAIR_SHARE if trimmed_share > 0 else 0.0)
+    goal_share = most_share - trimmed_share
     for _ in range(_RAISES):
         values = check.evaluate(matrix, draft, n_jobs)
         measured, share = _share_of_allowed(plan, check, draft, values)
         if share <= goal_share:
             ranks, measured, share = _smallest_ranks(plan, check, draft, values, measured, share, goal_share)
-            truncated = draft.truncated(ranks)
-            small = semidefinite_draft(matrix, truncated, plan.goal.allowed(measured.norm))
-            kept_values = [own[:, :rank] for own, rank in zip(values, ranks, strict=True)]
+            truncated, allowed = draft.truncated(ranks), plan.goal.allowed(measured.norm)
+            small, kept_values = truncated, [own[:, :rank] for own, rank in zip(values, ranks, strict=True)]
+            if trimmed_share > 0:
+                small, kept_values = _trimmed(plan, check, truncated, kept_values, share, most_share)
+            small = semidefinite_draft(matrix, small, allowed)
             if small is not truncated:
                 measured, share = _share_of_allowed(plan, check, small, kept_values)
             if share <= 1:
                 return small, kept_values, measured
-            goal_share *= _LESS_ERROR / share  # making C semi-definite has added error
+            most_share *= _LESS_ERROR / share  # making C semi-definite has added error
+            goal_share *= _LESS_ERROR / share
             continue
         raised = _raised(measured, plan, draft, share / goal_share)
         same = raised == draft.ranks
@@ -232,6 +249,35 @@ def _meeting_tolerance(
     draft = semidefinite_draft(matrix, draft, plan.goal.allowed(measured.norm))
     values = check.evaluate(matrix, draft, n_jobs)
     return draft, values, _share_of_allowed(plan, check, draft, values)[0]
+
+
+def _trimmed(
+    plan: Plan, check: HeldOutCheck, draft: Draft, values: list[FloatArray], share: float, most: float
+) -> tuple[Draft, list[FloatArray]]:
+    """The draft with C trimmed, and its functions at the checked points.
+
+    The bound of the error rises from ``share`` of the allowed error to at most ``most``.
+    """
+    turns = rotations(draft.inner)
+    rotated = rotated_draft(draft, turns)
+    values = [own @ turn for own, turn in zip(values, turns, strict=True)]
+    budget = max(most - share, 0.0) * plan.goal.allowed(check.norm)
+    for _ in range(_TRIMMING_TRIALS):
+        trimmed = trimmed_draft(rotated, budget)
+        reached = _share_of_allowed(plan, check, trimmed, values)[1]
+        if reached <= most:
+            return trimmed, values
+        budget *= _LESS_ERROR * max(most - share, 0.0) / (reached - share)
+    return rotated, values
+
+
+def _trimming_pays(plan: Plan, draft: Draft) -> bool:
+    """Whether the blocks of C beside the diagonal have a share of the floats that is worth trimming."""
+    ranks = draft.ranks
+    own = int((ranks * (ranks + 1) // 2).sum())
+    stored = draft.inner.stored + int(plan.partition.sizes @ ranks)
+    sparse = plan.method.cutoff is None and draft.inner.density < SPARSE
+    return sparse and draft.inner.stored - own > _WORTH_TRIMMING * stored
 
 
 def _higher(ranks: IntArray, sizes: IntArray) -> IntArray:
@@ -304,7 +350,9 @@ def _smallest_ranks(
 
     Each trial corrects the prediction by the ratio of predicted and measured error in the trial before.
     """
-    allocation = _allocation(draft, _carries_diagonal(plan, draft), factors=_corrections(draft, measured))
+    trimmed = EXPECTED_SHARE if _trimming_pays(plan, draft) else 1.0
+    factors = _corrections(draft, measured)
+    allocation = _allocation(draft, _carries_diagonal(plan, draft), factors=factors, trimmed=trimmed)
     best = draft.ranks, measured, share
     low = max(allocation.error(draft.ranks), np.finfo(np.float64).tiny)
     high = np.inf

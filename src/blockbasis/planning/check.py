@@ -260,7 +260,7 @@ def _leading_panels(inner: InnerMatrix, ranks: IntArray, values: list[FloatArray
     for i, own in enumerate(values):
         columns = np.arange(inner.shape[1])[inner.columns_of(i)]
         leading = kept[columns]
-        panel = inner.panels[i][: ranks[i], leading].astype(own.dtype, copy=False)
+        panel = inner.row_panel(i)[: ranks[i], leading].astype(own.dtype, copy=False)
         result[top : top + len(own), position[columns[leading]]] = own @ panel
         top += len(own)
     return result

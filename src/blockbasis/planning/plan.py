@@ -42,6 +42,8 @@ class Plan:
         Squared error that a function of each cluster is expected to remove at least; None if it is not known.
     density : float
         Expected share of the off-diagonal blocks of C that is kept.
+    trimmed : float
+        Expected share of the entries of these blocks that is stored.
     norm : float
         Squared Frobenius norm of K, estimated.
     kernel : Kernel
@@ -76,6 +78,7 @@ class Plan:
     sketched: IntArray
     least_gains: FloatArray | None
     density: float
+    trimmed: float
     norm: float
     kernel: Kernel
     fingerprint: FloatArray
@@ -112,7 +115,8 @@ class Plan:
     @property
     def stored(self) -> int:
         """Floats that a product will read."""
-        return costs.stored_floats(self.partition.sizes, self.ranks, diagonal=self.diagonal, density=self.density)
+        sizes, share = self.partition.sizes, self.trimmed * self.density
+        return costs.stored_floats(sizes, self.ranks, diagonal=self.diagonal, density=share)
 
     @property
     def nbytes(self) -> int:
@@ -197,8 +201,8 @@ def make_plan(job: Job, clusters: Partitioner, rng: np.random.Generator) -> Plan
         ranks = guesses = partition.sizes.astype(np.intp)
     sizes = partition.sizes
     whole = bool((ranks == sizes).all())
-    related = 1.0 if whole else best.inner / max(0.5 * float(guesses.sum()) ** 2, 1.0)
-    density = 1.0 if job.goal.memory is not None else float(np.clip(related, 0.0, 1.0))
+    density = 1.0 if whole or job.goal.memory is not None else best.density
+    trimmed = 1.0 if whole or job.goal.memory is not None else best.trimmed
     predicted = float(np.sqrt(best.allocation.error(best.expected) / best.norm)) if best.norm > 0 else 0.0
     if job.goal.tol is not None:  # ranks are raised until the check shows the tolerance met
         predicted = min(predicted, job.goal.tol)
@@ -208,8 +212,9 @@ def make_plan(job: Job, clusters: Partitioner, rng: np.random.Generator) -> Plan
         partition,
         ranks,
         with_reserve(guesses, sizes),
-        best.price * (sizes + density * float(guesses.sum())) if best.price > 0 else None,
+        best.price * (sizes + trimmed * density * float(guesses.sum())) if best.price > 0 else None,
         density,
+        trimmed,
         best.norm,
         job.kernel,
         fingerprint(job.X),

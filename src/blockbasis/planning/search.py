@@ -119,7 +119,7 @@ def _cost(job: Job, found: Survey) -> float:
     if not found.complete:
         return math.inf
     amount = found.stored if job.goal.memory is None else found.error
-    return amount * _excess(found.inner, *_expected(job, found))
+    return amount * _excess(found.density, *_expected(job, found))
 
 
 def _predicted_cost(job: Job, found: Survey, factor: float) -> float:
@@ -133,7 +133,7 @@ def _predicted_cost(job: Job, found: Survey, factor: float) -> float:
     stored = fixed + (found.stored - found.inner - fixed) * fewer + inner
     count = max(1, round(factor * len(sizes)))
     same = np.full(count, max(job.n_points // count, 1))
-    return float(stored * _excess(inner, same, np.full(count, max(round(float(ranks.mean()) * fewer), 1))))
+    return float(stored * _excess(found.density, same, np.full(count, max(round(float(ranks.mean()) * fewer), 1))))
 
 
 def _expected(job: Job, found: Survey) -> tuple[IntArray, IntArray]:
@@ -143,13 +143,12 @@ def _expected(job: Job, found: Survey) -> tuple[IntArray, IntArray]:
     return sizes, np.minimum(np.maximum(found.ranks_of(sizes), 1).astype(np.intp), sizes)
 
 
-def _excess(inner: float, sizes: IntArray, ranks: IntArray) -> float:
+def _excess(density: float, sizes: IntArray, ranks: IntArray) -> float:
     """Factor for excessive work.
 
     The work before the pass over the points grows with the number of clusters and does not depend on n. Where it
     exceeds the work of the pass, and is not short, each doubling counts as more floats.
     """
-    density = min(1.0, inner / max(0.5 * float(ranks.sum()) ** 2, 1.0))
     work = building_work(sizes, ranks, density, FAST)
     return 1 + _EXCESS_COST * math.log2(max(work.before_pass / max(work.of_pass, _SHORT_WORK), 1.0))
 

@@ -18,6 +18,7 @@ from blockbasis.construction.directions import Directions, directions_and_diagon
 from blockbasis.construction.method import SURVEY
 from blockbasis.construction.sampled_block import SampledBlock, evaluate_block, sample_block
 from blockbasis.construction.sampling import ColumnSample, cluster_energies, energy_sampling
+from blockbasis.construction.trimming import EXPECTED_SHARE, SPARSE
 from blockbasis.matrix import CachedKernelMatrix, KernelMatrix
 from blockbasis.partition import QUICK, ROUGH, Partition, Partitioner
 from blockbasis.planning.allocation import Allocation
@@ -99,6 +100,10 @@ class Survey:
         Squared error at these ranks.
     inner : float
         Floats of C, which ``stored`` includes.
+    density : float
+        Share of the blocks of C that are kept.
+    trimmed : float
+        Share of the entries of these blocks that is expected to be stored.
     complete : bool
         False where the surveyed ranks do not reach the tolerance.
     diagonal : bool
@@ -115,18 +120,14 @@ class Survey:
     stored: float
     error: float
     inner: float
+    density: float
+    trimmed: float
     complete: bool
     diagonal: bool
 
     @property
     def sizes(self) -> FloatArray:
         return self.allocation.sizes
-
-    @property
-    def density(self) -> float:
-        """Share of the blocks of C that are kept."""
-        total = float(self.allocation.weights @ self.ranks)
-        return min(1.0, self.inner / max(0.5 * total**2, 1.0))
 
     @property
     def mean_rank(self) -> float:
@@ -276,9 +277,10 @@ def _summary(
     if job.goal.tol is not None and job.method.cutoff is None:
         budget = DROPPED_SHARE * job.goal.tol**2 * norm
     related = _related(found, picked, weights, budget)
+    trimmed = EXPECTED_SHARE if budget > 0 and _density(related, weights) < SPARSE else 1.0
 
     def related_ranks(ranks: FloatArray) -> FloatArray:
-        return related @ ranks
+        return trimmed * (related @ ranks) + (1 - trimmed) * ranks
 
     diagonal = job.method.diagonal and (job.goal.tol is None or any(each.diagonal for each in found))
     carried = float(n) if diagonal else 0.0
@@ -296,8 +298,13 @@ def _summary(
         expected = allocation.within(_EXPECTED_SHARE * job.goal.allowed(norm))[0]
     stored = allocation.stored(ranks)
     inner = 0.5 * float((weights * ranks) @ related_ranks(ranks.astype(np.float64)))
+    total = float(weights @ ranks)
+    kept = 0.5 * float((weights * ranks) @ (related @ ranks))
+    density = min(1.0, kept / max(0.5 * total**2, 1.0))
     error = allocation.error(ranks)
-    return Survey(k, partition, allocation, ranks, expected, price, norm, stored, error, inner, complete, diagonal)
+    return Survey(
+        k, partition, allocation, ranks, expected, price, norm, stored, error, inner, density, trimmed, complete, diagonal
+    )
 
 
 def _allowed(job: Job, partition: Partition) -> float:
@@ -328,6 +335,12 @@ def _related(found: list[ClusterSurvey], picked: IntArray, weights: FloatArray, 
     related *= ((counts - 1) / np.maximum(related.sum(axis=1), np.finfo(np.float64).tiny))[:, np.newaxis]
     np.fill_diagonal(related, 1.0)
     return related
+
+
+def _density(related: FloatArray, weights: FloatArray) -> float:
+    """Share of the blocks that are kept, where all clusters have the same rank."""
+    total = float(weights.sum())
+    return float(weights @ related.sum(axis=1)) / total**2
 
 
 def _kept(energies: FloatArray, weights: FloatArray, budget: float) -> NDArray[np.bool_]:

@@ -145,7 +145,7 @@ def upper_congruent(inner: InnerMatrix, triangles: tuple[FloatArray, ...]) -> Fl
     S = np.zeros(inner.shape)
     blocks = rank_slices(np.diff(inner.row_offsets))
     for i, (R, block) in enumerate(zip(triangles, blocks, strict=True)):
-        S[block, inner.columns_of(i)] = R @ inner.panels[i]
+        S[block, inner.columns_of(i)] = R @ inner.row_panel(i)
     for R, block in zip(triangles, blocks, strict=True):
         S[: block.stop, block] = S[: block.stop, block] @ R.T
     return S

@@ -235,7 +235,7 @@ def _assembled(
     place[shape.order] = np.cumsum(ranks[shape.order]) - ranks[shape.order]
     step_of = np.searchsorted(shape.offsets, place, side="right") - 1
     for i, kept in enumerate(inner.kept):
-        left = triangles[i] @ inner.panels[i]
+        left = triangles[i] @ inner.row_panel(i)
         ends = np.cumsum(ranks[kept]).tolist()
         for j, end in zip(kept.tolist(), ends, strict=True):
             block = left[:, end - int(ranks[j]) : end] @ triangles[j].T
