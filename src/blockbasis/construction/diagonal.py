@@ -17,7 +17,7 @@ _OVER_RELAXATION = 1.6
 #: The updates end when D changes by less than this share of the largest diagonal entry.
 _CONVERGED = 1e-6
 #: Rows of a basis are scaled down where their diagonal entry of U C Uᵀ exceeds that of K by this factor.
-_EXCESS = 1.1
+_EXCESS = 1.5
 
 
 def fit_core(

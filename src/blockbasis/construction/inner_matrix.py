@@ -15,11 +15,14 @@ from blockbasis._typing import FloatArray, IntArray
 from blockbasis.construction.cluster_basis import ClusterBasis
 from blockbasis.construction.coordinates import determining_rows, interpolate
 from blockbasis.construction.diagonal import fit_core
+from blockbasis.construction.method import SampleSizes
 from blockbasis.construction.sampling import cluster_energies
 from blockbasis.matrix import KernelMatrix, tiles
 from blockbasis.operators.inner import Cutoff, InnerMatrix, Panel
 from blockbasis.partition import Partition
 
+#: Least number of determining rows for each unit of rank.
+_LEAST_ROWS = 2
 #: Updates of the core and the diagonal part of a cluster, in turn.
 _CORE_UPDATES = 20
 #: No blocks are dropped where fewer than this share could be: dropped blocks can make C indefinite.
@@ -106,11 +109,12 @@ class Coordinates:
 
 
 def coordinates_of(
-    matrix: KernelMatrix, basis: ClusterBasis, rows_per_rank: int, rng: np.random.Generator, *, diagonal: bool
+    matrix: KernelMatrix, basis: ClusterBasis, sizes: SampleSizes, rng: np.random.Generator, *, diagonal: bool
 ) -> Coordinates:
     """Determining rows of a basis among its sampled rows, and its core."""
     scale = basis.scale
-    chosen = determining_rows(basis.values, rows_per_rank * basis.rank, rng)
+    most = max(_LEAST_ROWS * basis.rank, round(sizes.inner_share * basis.size))
+    chosen = determining_rows(basis.values, min(sizes.inner_rows * basis.rank, most), rng)
     interpolation = interpolate(basis.values * scale, chosen) * scale
     rows = basis.rows[chosen]
     block = symmetric(matrix.block(rows, rows))

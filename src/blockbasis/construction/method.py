@@ -53,6 +53,8 @@ class SampleSizes:
         Clusters of no more points, or of less than twice the sampled rows, take all their rows.
     inner_rows : int
         Rows for each unit of rank that determine the inner matrix.
+    inner_share : float
+        Largest share of the points of a cluster that determine the inner matrix.
     most_columns : float
         Largest share of all columns that are sampled.
     diagonal_rounds : int
@@ -86,6 +88,7 @@ class SampleSizes:
     power_iterations: int
     precise: bool
     lonely_columns: int = 0
+    inner_share: float = 1.0
     negligible: float = 0.0
 
 

@@ -213,7 +213,7 @@ def sketched_draft(
     def one(i: int) -> Coordinates:
         if known is not None and known[1][i]:
             return known[0].coordinates[i]
-        return coordinates_of(matrix, bases[i], sizes.inner_rows, streams[i], diagonal=method.diagonal)
+        return coordinates_of(matrix, bases[i], sizes, streams[i], diagonal=method.diagonal)
 
     coordinates = map_threads(one, [(i,) for i in range(partition.n_clusters)], n_jobs, "cores")
     norm = _norm_of(coordinates)

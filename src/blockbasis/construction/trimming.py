@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from blockbasis._linalg import leading_eigenpairs
+from blockbasis._linalg import leading_eigenpairs, symmetric
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.construction.pipeline import Draft
 from blockbasis.operators.inner import InnerMatrix, Panel
@@ -56,13 +56,17 @@ def rotated_draft(draft: Draft, turns: Sequence[FloatArray]) -> Draft:
         )
         for basis, turn in zip(draft.bases, turns, strict=True)
     ]
+    return Draft(bases, [], rotated_inner(draft.inner, turns), draft.cut)
+
+
+def rotated_inner(inner: InnerMatrix, turns: Sequence[FloatArray]) -> InnerMatrix:
+    """Vᵀ C V for V block diagonal with the given orthogonal blocks."""
     panels = []
     for i, turn in enumerate(turns):
-        blocks = [inner_block @ turns[j] for j, inner_block in _row_blocks(draft.inner, i)]
-        panels.append(turn.T @ np.concatenate(blocks, axis=1))
-    offsets, kept = draft.inner.row_offsets, draft.inner.kept
-    inner = InnerMatrix.of_whole_blocks(offsets, offsets, kept, panels, symmetric=True)
-    return Draft(bases, [], inner, draft.cut)
+        panel = turn.T @ np.concatenate([block @ turns[j] for j, block in _row_blocks(inner, i)], axis=1)
+        panel[:, : len(turn)] = symmetric(panel[:, : len(turn)])
+        panels.append(panel)
+    return InnerMatrix.of_whole_blocks(inner.row_offsets, inner.row_offsets, inner.kept, panels, symmetric=True)
 
 
 def trimmed_draft(draft: Draft, budget: float) -> Draft:

@@ -52,11 +52,12 @@ _RAISED_SHARE = 0.6
 _LESS_ERROR = 0.95
 #: Share of the allowed squared error that trimmed blocks of C may add, and the share of the floats that blocks beside the
 #: diagonal must have for it.
-_TRIMMED_SHARE = 0.1
-#: Share to leave for the repair of a C that trimming makes indefinite, and number of trials for the trimmed blocks: at
-#: all points, they can add more error than at the points that the bases were sketched from.
-_REPAIR_SHARE = 0.07
-_TRIMMING_TRIALS = 3
+_TRIMMED_SHARE = 0.12
+#: Share to leave for the repair of a C that trimming makes indefinite. Trimmed blocks can add more error at all points
+#: than at the points that the bases were sketched from: number of trials, and largest factor of the next trial's error.
+_REPAIR_SHARE = 0.05
+_TRIMMING_TRIALS = 4
+_LESS_TRIMMED = 0.5
 _WORTH_TRIMMING = 0.2
 #: Largest factor by which the predicted error of a cluster is corrected, relative to the other clusters.
 _CORRECTION = 2.0
@@ -71,6 +72,9 @@ _PREDICTED_POWER = 1.25
 #: eighth of the entries of the matrix.
 _DETERMINING_SHARE = 0.5
 _LEAST_INNER_ROWS = 3
+#: Where that is not enough, this share of the points of a cluster determines its coordinates: C then takes less than a
+#: fifth of the entries, and all samples together less than half.
+_HIGH_RANK_SHARE = 0.57
 #: A diagonal part is carried where the squared error without it is larger by more than this share.
 _DIAGONAL_PAYS = 0.05
 
@@ -116,7 +120,8 @@ def _sample_sizes(partition: Partition, built: IntArray, goal: Goal) -> SampleSi
     """Sizes of the samples, with fewer determining rows where C would otherwise need too many kernel entries."""
     most = _DETERMINING_SHARE * partition.n_points / max(int(built.sum()), 1)
     inner_rows = int(np.clip(most, _LEAST_INNER_ROWS, FAST.inner_rows))
-    return replace(FAST, inner_rows=inner_rows, negligible=goal.negligible)
+    inner_share = 1.0 if most >= _LEAST_INNER_ROWS else _HIGH_RANK_SHARE
+    return replace(FAST, inner_rows=inner_rows, inner_share=inner_share, negligible=goal.negligible)
 
 
 def _expected_errors(bases: list[ClusterBasis]) -> FloatArray:
@@ -267,7 +272,7 @@ def _trimmed(
         reached = _share_of_allowed(plan, check, trimmed, values)[1]
         if reached <= most:
             return trimmed, values
-        budget *= _LESS_ERROR * max(most - share, 0.0) / (reached - share)
+        budget *= min(_LESS_ERROR * max(most - share, 0.0) / (reached - share), _LESS_TRIMMED)
     return rotated, values
 
 
