@@ -49,6 +49,7 @@ def run(cell: Result) -> Result:
         "error": error,
         "largest": float(np.abs(approximation).max()),
         "estimate": None if A.error_estimate is None else A.error_estimate.value,
+        "estimate_new": B.error_estimate.value,
         "floats": A.stored / len(X),
         "cpu": times.cpu,
         "extend_cpu": extending.cpu,
@@ -73,9 +74,13 @@ def line(record: Result) -> str:
 def verdicts(content: Content) -> list[Verdict]:
     records = succeeded(content)
     near = (record["error"] <= 5 * TOLERANCE for record in records)
+    said = (record["error"] <= 5 * TOLERANCE or "AccuracyWarning" in record["warnings"] for record in records)
+    right = (1 / 1.5 <= record["estimate_new"] / record["error"] <= 1.5 for record in records)
     worst = max((record["error"] / TOLERANCE for record in records), default=0.0)
     return [
         share_at_least("error at most 5 tol in 95% of the cells", near, 0.95, f"largest {worst:.3g} tol"),
+        share_at_least("error at most 5 tol, or a warning that it is not, every cell", said, 1.0),
+        share_at_least("estimate at new points within a factor of 1.5 of the error in 95%", right, 0.95),
         at_most("no entry above 1.5", (record["largest"] for record in records), 1.5),
     ]
 
@@ -84,13 +89,16 @@ def tables(content: Content) -> list[str]:
     groups: dict[tuple[str, float], list[Result]] = {}
     for record in succeeded(content):
         groups.setdefault((record["data"], record["h"]), []).append(record)
-    header = ["data, h", "points", "seeds", "error / tol, largest", "largest entry", "floats a point", "cpu s, mean"]
+    header = ["data, h", "points", "seeds", "error / tol, largest", "estimate / tol, largest", "warned"]
+    header += ["largest entry", "floats a point", "cpu s, mean"]
     rows = [
         [
             f"{name} {h:g}",
             group[0]["points"],
             len(group),
             max(record["error"] for record in group) / TOLERANCE,
+            max(record["estimate_new"] for record in group) / TOLERANCE,
+            sum("AccuracyWarning" in record["warnings"] for record in group),
             max(record["largest"] for record in group),
             float(np.mean([record["floats"] for record in group])),
             float(np.mean([record["cpu"] for record in group])),

@@ -117,7 +117,7 @@ def test_the_diagonal_is_exact_where_a_part_is_carried():
         kept = A.diagonal_part > 0
         np.testing.assert_allclose(A.diagonal()[kept], 1, atol=1e-12)
         assert (A.diagonal() >= 1 - 1e-12).all()
-        assert A.diagonal().max() <= 1.1 + 1e-9
+        assert A.diagonal().max() <= 1.5 + 1e-9
 
 
 def test_entries_are_counted_once():

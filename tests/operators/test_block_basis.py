@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import blockbasis as bb
+from blockbasis.exceptions import AccuracyWarning
 from blockbasis.operators import Entries
 
 
@@ -127,11 +128,11 @@ def test_new_points_are_close_to_the_kernel(clouds, relative, kernel, error):
 
 def test_extension_does_not_touch_the_points_factored(clouds, counting):
     A = factored(clouds, counting, rank=10)
+    A.extend(np.zeros((7, 2)))  # landmarks that show the error are prepared once
     before = counting.seen
     A.extend(np.zeros((7, 2)))
-    assert (
-        counting.seen - before <= 7 * 80 + 7 * 7
-    )  # eight landmarks for each unit of rank, and k(x, x) among the new ones
+    # Eight landmarks for each unit of rank, k(x, x) among the new points, and at most all landmarks for the error.
+    assert counting.seen - before <= 7 * 80 + 7 * 7 + 7 * 3 * 80
 
 
 def test_rows_follow_the_new_points_order(clouds):
@@ -257,3 +258,42 @@ def test_cross_stored_and_nbytes(clouds):
     assert B.stored == 100 * 5 + 10 * 15 + 180 * 5
     assert B.nbytes == 8 * B.stored
     assert repr(B) == f"CrossBlockBasis(100 x 180, U C Vᵀ, {B.stored} floats, float64)"
+
+
+# --- the error at new points -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_extension_estimates_its_own_error(seed):
+    rng = np.random.default_rng(seed)
+    X, new = rng.normal(size=(1_200, 3)), rng.normal(size=(400, 3))
+    A = bb.factorize(X, bb.Gaussian(1.5), tol=1e-2, rng=seed)
+    B = A.extend(new)
+    exact = bb.Gaussian(1.5)(new, X)
+    error = np.linalg.norm(B.todense() - exact) / np.linalg.norm(exact)
+    assert not B.error_estimate.exact
+    assert 0.5 <= B.error_estimate.value / error <= 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_new_points_unlike_the_old_ones_are_told_of(seed):
+    rng = np.random.default_rng(seed)
+    X, new = rng.normal(size=(1_200, 3)), 2.5 * rng.normal(size=(300, 3))
+    A = bb.factorize(X, bb.Gaussian(1.0), tol=1e-2, rng=seed)
+    with pytest.warns(AccuracyWarning, match="many new points are unlike"):
+        B = A.extend(new)
+    exact = bb.Gaussian(1.0)(new, X)
+    assert np.linalg.norm(B.todense() - exact) > 4e-2 * np.linalg.norm(exact)
+
+
+def test_old_points_are_not_unlike_themselves(recwarn):
+    X = np.random.default_rng(0).normal(size=(1_200, 3))
+    bb.factorize(X, bb.Gaussian(1.5), tol=1e-2, rng=0).extend(X[:300])
+    assert not [w for w in recwarn if issubclass(w.category, AccuracyWarning)]
+
+
+def test_the_error_of_an_extension_is_saved(tmp_path):
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    B = bb.factorize(X, bb.Gaussian(3.0), n_clusters=3, rank=20, rng=0).extend(X[:5] + 0.1)
+    bb.save(B, tmp_path / "b.bbf")
+    assert bb.load(tmp_path / "b.bbf").error_estimate == B.error_estimate

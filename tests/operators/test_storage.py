@@ -374,17 +374,17 @@ def test_missing_members(path, name):
         bb.load(path)
 
 
-@pytest.mark.parametrize("version", [3, 99, "1", None, 1.5])
+@pytest.mark.parametrize("version", [4, 99, "1", None, 1.5])
 def test_other_versions(path, version):
     with_meta(path, version=version)
     with pytest.raises(bb.StorageError) as caught:
         bb.load(path)
-    for part in ("a.bbf", f"format version {version}", "reads up to 2"):
+    for part in ("a.bbf", f"format version {version}", "reads up to 3"):
         assert part in str(caught.value)
 
 
 def test_a_newer_version_says_what_to_do(path):
-    with_meta(path, version=3)
+    with_meta(path, version=4)
     with pytest.raises(bb.StorageError, match="Install a newer blockbasis"):
         bb.load(path)
 

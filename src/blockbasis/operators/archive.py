@@ -22,7 +22,8 @@ from blockbasis._typing import FloatArray
 
 FORMAT = "blockbasis"
 #: Version 1 had one array for each block of U, each panel of C and each extension; version 2 has one for all of them.
-VERSION = 2
+#: Version 3 has trimmed blocks of C.
+VERSION = 3
 _META = "meta.json"
 #: Bounds of what is read before the digest is known: an object of JSON takes up to 100 bytes for three of the file.
 _LARGEST_META = 2**26

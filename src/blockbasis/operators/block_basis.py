@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 from blockbasis._linalg import diagonal_of
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis._validation import check_points
+from blockbasis.exceptions import AccuracyWarning
 from blockbasis.kernels import Kernel
 from blockbasis.matrix import tiles
 from blockbasis.operators.block_diagonal import BlockDiagonal
@@ -26,6 +28,11 @@ from blockbasis.partition import Partition
 
 #: No entry of an extension exceeds this multiple of k(x, x), for kernels that have the same for all x.
 _LARGEST_ENTRY = 1.4999
+#: New points and landmarks between which the error of an extension is estimated, at most.
+_CHECKED_POINTS = 256
+_PROBES = 1024
+#: New points are unlike the old ones where the error of their rows is so many times that of the factorization.
+_UNLIKE = 4.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -151,6 +158,10 @@ class BlockBasis(Product):
         cluster when that is more. C is positive semi-definite, so that no entry of K(x, X) exceeds what the kernel
         allows.
 
+        New points that are farther from the old points than a bandwidth are not represented by the basis. The result
+        therefore has its own ``error_estimate``, from exact entries between some of the new points and some landmarks,
+        and an `AccuracyWarning` tells where this error is far above that of the factorization.
+
         Parameters
         ----------
         X_new : array-like of shape (m, d)
@@ -159,6 +170,11 @@ class BlockBasis(Product):
         -------
         CrossBlockBasis
             Of shape (m, n).
+
+        Warns
+        -----
+        AccuracyWarning
+            If the estimated error exceeds four times that of the factorization.
 
         Examples
         --------
@@ -178,15 +194,60 @@ class BlockBasis(Product):
             )
         n_features = self.kernel.n_features or self.partition.centers.shape[1]
         X = check_points(X_new, name="X_new", caller="extend", n_features=n_features, dtype=self.dtype)
-        X, core = self.kernel.coordinates(X), self.kernel.core
-        rows = self.partition.regroup(X)
+        X = self.kernel.coordinates(X)
+        U = self._continued(X)
+        estimate = self._error_at(X, U)
+        self._warn_of_unlike_points(estimate)
+        return CrossBlockBasis(U, self.inner, self.basis, error_estimate=estimate)
+
+    def _continued(self, X: FloatArray) -> BlockDiagonal:
+        """u(x) of new points, mapped, grouped by the nearest centre."""
+        assert self.kernel is not None
+        core, rows = self.kernel.core, self.partition.regroup(X)
         ordered = X[rows.order]
         U = BlockDiagonal.empty(rows, self.ranks, self.dtype)
         for i in np.flatnonzero(rows.sizes).tolist():
             own, block = ordered[rows.cluster(i)], U.block(i)
             for tile in tiles(len(own), len(self.extensions[i].points)):
                 block[tile] = self._coordinates(core, own[tile], i)
-        return CrossBlockBasis(U.freeze(), self.inner, self.basis)
+        return U.freeze()
+
+    def _error_at(self, X: FloatArray, U: BlockDiagonal) -> ErrorEstimate:
+        """Relative error of K(X_new, X), from entries between some new points, mapped, and the probes.
+
+        ``U`` has u(x) of the new points.
+        """
+        assert self.kernel is not None
+        if len(X) > _CHECKED_POINTS:
+            X = X[np.random.default_rng(0).choice(len(X), _CHECKED_POINTS, replace=False)]
+            U = self._continued(X)
+        points, of_points, weights = self._probes
+        exact = self.kernel.core.block(points, X).T.astype(np.float64)
+        difference = exact - CrossBlockBasis(U, self.inner, of_points).todense()
+        return ErrorEstimate.of_sampled_rows(difference**2 @ weights, exact**2 @ weights)
+
+    def _warn_of_unlike_points(self, estimate: ErrorEstimate) -> None:
+        if self.error_estimate is None:
+            return
+        expected = max(self.error_estimate.value, float(np.finfo(self.dtype).eps))
+        if estimate.value - estimate.stderr > _UNLIKE * expected:
+            warnings.warn(
+                f"The relative error of K(X_new, X) is about {estimate.value:.2g}, and that of the factorization "
+                f"{expected:.2g}: many new points are unlike the points that were factorized. Factorize both together, "
+                "or take a larger bandwidth.",
+                AccuracyWarning,
+                stacklevel=3,
+            )
+
+    @cached_property
+    def _probes(self) -> tuple[FloatArray, BlockDiagonal, FloatArray]:
+        """Some landmarks of all clusters, mapped, u(x) of each, and the number of points that each represents."""
+        points = np.unique(np.concatenate([extension.points for extension in self.extensions]), axis=0)
+        if len(points) > _PROBES:
+            points = points[np.random.default_rng(0).choice(len(points), _PROBES, replace=False)]
+        U = self._continued(points)
+        sizes = self.partition.sizes / np.maximum(U.partition.sizes, 1)
+        return points, U, sizes[U.partition.labels]
 
     def _coordinates(self, core: Kernel, X: FloatArray, i: int) -> FloatArray:
         """u(x) of new points, mapped, in cluster ``i``, none longer than its own variance allows."""

@@ -9,6 +9,7 @@ from scipy.sparse.linalg import LinearOperator
 from blockbasis._typing import FloatArray
 from blockbasis.operators.block_diagonal import BlockDiagonal
 from blockbasis.operators.entries import Entries
+from blockbasis.operators.error_estimate import ErrorEstimate
 from blockbasis.operators.inner import InnerMatrix
 from blockbasis.operators.product import Product
 
@@ -25,6 +26,8 @@ class CrossBlockBasis(Product):
         C; its block rows follow U's clusters, its block columns V's.
     entries : Entries or None
         Kernel entries evaluated to build it; None when it extends a factorization.
+    error_estimate : ErrorEstimate or None
+        Relative Frobenius error where it extends a factorization, from some of the new points and some landmarks.
 
     Examples
     --------
@@ -40,6 +43,7 @@ class CrossBlockBasis(Product):
     inner: InnerMatrix
     column_basis: BlockDiagonal
     entries: Entries | None = None
+    error_estimate: ErrorEstimate | None = None
 
     def __post_init__(self) -> None:
         shape = (self.row_basis.partition.n_points, self.column_basis.partition.n_points)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from blockbasis._typing import FloatArray
+
 
 @dataclass(frozen=True)
 class ErrorEstimate:
@@ -27,6 +31,17 @@ class ErrorEstimate:
     value: float
     stderr: float
     exact: bool
+
+    @classmethod
+    def of_sampled_rows(cls, errors: FloatArray, norms: FloatArray) -> ErrorEstimate:
+        """From the squared error and the squared norm of each of some rows."""
+        error, norm = float(errors.sum()), float(norms.sum())
+        if norm <= 0 or error <= 0:
+            return cls(0.0, 0.0, exact=False)
+        value = (error / norm) ** 0.5
+        # The squared error is a ratio of two sums over the same rows.
+        spread = float(np.std(errors - value**2 * norms)) * len(errors) ** 0.5
+        return cls(value, spread / (2 * value * norm), exact=False)
 
     def __format__(self, spec: str) -> str:
         spec = spec or ".3g"

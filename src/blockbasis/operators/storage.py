@@ -238,7 +238,11 @@ def _restore_record(cls: type[R], saved: dict[str, Any] | None) -> R | None:
 
 def _describe_cross(B: CrossBlockBasis) -> tuple[dict[str, Any], dict[str, FloatArray]]:
     bases = {**_basis_arrays(B.row_basis, "rows."), **_basis_arrays(B.column_basis, "columns.")}
-    meta = {"symmetric": B.inner.symmetric, "entries": None if B.entries is None else asdict(B.entries)}
+    meta = {
+        "symmetric": B.inner.symmetric,
+        "entries": None if B.entries is None else asdict(B.entries),
+        "error_estimate": None if B.error_estimate is None else asdict(B.error_estimate),
+    }
     return meta, {**bases, **_inner_arrays(B.inner)}
 
 
@@ -246,7 +250,9 @@ def _restore_cross(meta: dict[str, Any], arrays: dict[str, FloatArray]) -> Cross
     rows, columns = _restore_basis(arrays, "rows."), _restore_basis(arrays, "columns.")
     inner = _restore_inner(arrays, rows.partition.n_clusters, symmetric=meta["symmetric"])
     check_inner(inner, rows, columns)
-    return CrossBlockBasis(rows, inner, columns, None if meta["entries"] is None else _restore_entries(meta["entries"]))
+    entries = None if meta["entries"] is None else _restore_entries(meta["entries"])
+    estimate = _restore_record(ErrorEstimate, meta.get("error_estimate"))
+    return CrossBlockBasis(rows, inner, columns, entries, estimate)
 
 
 def _basis_arrays(basis: BlockDiagonal, prefix: str = "") -> dict[str, FloatArray]:

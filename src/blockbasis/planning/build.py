@@ -50,8 +50,8 @@ _RAISES = 8
 _RAISED_SHARE = 0.6
 #: Where making C semi-definite adds error, ranks are chosen for a smaller error, with this additional factor.
 _LESS_ERROR = 0.95
-#: Share of the allowed squared error that trimmed blocks of C may add, and the share of the floats that blocks beside the
-#: diagonal must have for it.
+#: Share of the allowed squared error that trimmed blocks of C may add, and the share of the floats that blocks beside
+#: the diagonal must have for it.
 _TRIMMED_SHARE = 0.12
 #: Share to leave for the repair of a C that trimming makes indefinite. Trimmed blocks can add more error at all points
 #: than at the points that the bases were sketched from: number of trials, and largest factor of the next trial's error.

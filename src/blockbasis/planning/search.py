@@ -42,6 +42,8 @@ _IMPROVEMENT_OF_SMALL = 0.6
 #: of the floats.
 _SHORT_WORK = 1e8
 _EXCESS_COST = 0.2
+#: No further number of clusters is surveyed once surveys have evaluated this share of the entries of the matrix.
+_SURVEYED = 0.06
 #: Ranks are roughly proportional to this power of the cluster size, and a survey takes a margin over that.
 _RANK_POWER = 0.4
 _MARGIN = 1.15
@@ -91,9 +93,15 @@ def search_clusters(job: Job, clusters: Partitioner, rng: np.random.Generator) -
 
 def _walk(job: Job, look: Callable[..., Survey], here: Survey, most: int) -> int:
     """A number of clusters that costs less than twice and half of it."""
-    while (better := _better_neighbour(job, look, here, most)) != here.n_asked:
+    while not _surveyed_enough(job) and (better := _better_neighbour(job, look, here, most)) != here.n_asked:
         here = look(better)
     return here.n_asked
+
+
+def _surveyed_enough(job: Job) -> bool:
+    """Whether surveys have evaluated so many entries that none may follow; entries that are all known cost nothing."""
+    n = job.n_points
+    return n_checked(n) < n and job.counter.value > _SURVEYED * n**2
 
 
 def _better_neighbour(job: Job, look: Callable[..., Survey], here: Survey, most: int) -> int:

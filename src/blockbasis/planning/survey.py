@@ -303,7 +303,20 @@ def _summary(
     density = min(1.0, kept / max(0.5 * total**2, 1.0))
     error = allocation.error(ranks)
     return Survey(
-        k, partition, allocation, ranks, expected, price, norm, stored, error, inner, density, trimmed, complete, diagonal
+        k,
+        partition,
+        allocation,
+        ranks,
+        expected,
+        price,
+        norm,
+        stored,
+        error,
+        inner,
+        density,
+        trimmed,
+        complete,
+        diagonal,
     )
 
 
