@@ -79,6 +79,8 @@ class ClusterBasis:
         Squared norm of the row-submatrix, the diagonal part taken out.
     vectors : ndarray of shape (n_i, r) or None
         An orthonormal basis of all points, where it is known without evaluating y.
+    block : SampledBlock or None
+        Entries that the basis was sketched from, for a basis of a higher rank.
     """
 
     cluster: slice
@@ -91,6 +93,7 @@ class ClusterBasis:
     residuals: FloatArray
     norm: float
     vectors: FloatArray | None = None
+    block: SampledBlock | None = None
 
     @property
     def size(self) -> int:
@@ -181,21 +184,24 @@ def sketched_basis(
     *,
     diagonal: bool,
     least_gain: float | None = None,
+    earlier: SampledBlock | None = None,
 ) -> ClusterBasis:
     """Basis of cluster ``i`` from sampled rows and columns; see the head of this module.
+
+    The samples of an ``earlier`` basis are used again where there are enough of them.
 
     With ``least_gain``, ``rank`` is a first guess, and the basis gets all functions each of which reduces the squared
     error by more than ``least_gain``, and a reserve.
     """
     if least_gain is None:
-        block = sample_block(matrix, partition, i, rank, sizes, rng)
+        block = sample_block(matrix, partition, i, rank, sizes, rng, earlier)
         sketch = sketch_block(matrix, block, rank, sizes, rng, diagonal=diagonal)
         return basis_of_sketch(sketch, rank, sizes, rng)
     most = int(most_directions(int(partition.sizes[i])))
     rank = min(rank, most)
     highest = min(most, _MOST_GROWTH * max(rank, _LOW_RANK))
     while True:
-        block = sample_block(matrix, partition, i, rank, sizes, rng)
+        block = earlier = sample_block(matrix, partition, i, rank, sizes, rng, earlier)
         sketch = sketch_block(matrix, block, rank, sizes, rng, diagonal=diagonal, spare=_SPARE)
         known = len(sketch.residuals) - 1
         enough = rank_of_gain(sketch.residuals, least_gain) < known or known < rank + _SPARE
@@ -266,6 +272,7 @@ def basis_of_sketch(
         sketch.residuals[: values.shape[1] + 1],
         sketch.norm,
         values if singular_vectors else None,
+        None if singular_vectors else block,
     )
 
 

@@ -63,6 +63,8 @@ class SampleSizes:
         Power iterations for the directions in each of these rounds.
     precise : bool
         Whether coefficients are fitted to the last digit where all rows are sampled.
+    enough : float
+        Share of the wanted rows and columns with which an earlier sample is used again.
     lonely_columns : int
         Columns of a cluster whose points have less energy with all others than with themselves: pairs of near points
         are few, and fewer columns would miss them.
@@ -87,14 +89,15 @@ class SampleSizes:
     diagonal_rounds: int
     power_iterations: int
     precise: bool
+    enough: float
     lonely_columns: int = 0
     inner_share: float = 1.0
     negligible: float = 0.0
 
 
 #: Where the ranks are given, accuracy is what time is spent on.
-ACCURATE = SampleSizes(24, 4096, 8192, 40, 160, 8, 64, 7, 1.0, 3, 4, True)
+ACCURATE = SampleSizes(24, 4096, 8192, 40, 160, 8, 64, 7, 1.0, 3, 4, True, 1.0)
 #: Where a tolerance or a budget is given, the ranks follow from what was sampled.
-FAST = SampleSizes(10, 640, 1280, 22, 400, 4, 64, 6, 1 / 6, 1, 2, False, 4096)
+FAST = SampleSizes(10, 640, 1280, 22, 400, 4, 64, 6, 1 / 6, 1, 2, False, 0.7, 4096)
 #: A survey only looks at singular values.
-SURVEY = SampleSizes(6, 256, 512, 12, 256, 0, 0, 0, 1 / 8, 1, 2, False, 4096)
+SURVEY = SampleSizes(6, 256, 512, 12, 256, 0, 0, 0, 1 / 8, 1, 2, False, 0.95, 4096)

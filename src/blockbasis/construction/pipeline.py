@@ -86,6 +86,10 @@ class Draft:
         bases = [basis.truncated(int(rank)) for basis, rank in zip(self.bases, ranks, strict=True)]
         return Draft(bases, [], truncated_inner(self.inner, ranks), self.cut)
 
+    def without_samples(self) -> Draft:
+        """The draft without the entries that its bases were sketched from."""
+        return replace(self, bases=[replace(basis, block=None) for basis in self.bases])
+
 
 def factorize_with_ranks(
     matrix: KernelMatrix,
@@ -123,10 +127,12 @@ def make_bases(
     n_jobs: int,
     chosen: IntArray | None = None,
     least_gains: FloatArray | None = None,
+    earlier: list[ClusterBasis] | None = None,
 ) -> list[ClusterBasis]:
     """One basis for each cluster, or for the chosen ones: first half of Algorithm 5.
 
-    With ``least_gains``, one for each cluster, the ranks are first guesses: see `sketched_basis`.
+    With ``least_gains``, one for each cluster, the ranks are first guesses: see `sketched_basis`. The samples of
+    ``earlier`` bases, one for each cluster, are used again.
     """
     streams = rng.spawn(partition.n_clusters)
     pool = _pool(matrix, partition, ranks, rng, n_jobs) if method.sampling == "pooled" else None
@@ -137,8 +143,9 @@ def make_bases(
             return whole_basis(matrix, partition, i, streams[i])
         if method.sketched:
             least = None if least_gains is None else float(least_gains[i])
+            block, diagonal = None if earlier is None else earlier[i].block, method.diagonal
             return sketched_basis(
-                matrix, partition, i, rank, sizes, streams[i], diagonal=method.diagonal, least_gain=least
+                matrix, partition, i, rank, sizes, streams[i], diagonal=diagonal, least_gain=least, earlier=block
             )
         seen = matrix.double if method.paper else matrix
         columns = draw_columns(seen, cluster, partition, rank, method, pool, streams[i])

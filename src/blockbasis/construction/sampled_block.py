@@ -71,15 +71,23 @@ class SampledBlock:
 
 
 def sample_block(
-    matrix: KernelMatrix, partition: Partition, i: int, rank: int, sizes: SampleSizes, rng: np.random.Generator
+    matrix: KernelMatrix,
+    partition: Partition,
+    i: int,
+    rank: int,
+    sizes: SampleSizes,
+    rng: np.random.Generator,
+    earlier: SampledBlock | None = None,
 ) -> SampledBlock:
-    """Rows and columns of cluster ``i`` for a basis of the given rank."""
+    """Rows and columns of cluster ``i`` for a basis of the given rank; an earlier block where it is large enough."""
     cluster = partition.cluster(i)
     rows = _sample_rows(matrix, cluster, rank, sizes, rng)
     n_columns, lonely = max(sizes.columns * rank, sizes.least_columns), sizes.lonely_columns
     if not isinstance(matrix, CachedKernelMatrix):  # a share of the entries of the matrix, unless the rank needs more
         most = max(int(sizes.most_columns * matrix.shape[1]), _LEAST_COLUMNS_PER_RANK * rank)
         n_columns, lonely = min(n_columns, most), min(lonely, max(most, int(_MOST_LONELY * matrix.shape[1])))
+    if earlier is not None and min(len(earlier.rows) / len(rows), len(earlier.columns) / n_columns) >= sizes.enough:
+        return earlier
     columns = energy_sampling(matrix, cluster, partition, n_columns, rng, rows)
     block = evaluate_block(matrix, cluster, rows, columns)
     if n_columns < lonely and _lonely(block):

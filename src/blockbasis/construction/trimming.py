@@ -24,11 +24,18 @@ from blockbasis.operators.inner import InnerMatrix, Panel
 #: height in use costs a panel: few heights keep products fast.
 _SHARES = (0.0, 0.12, 0.18, 0.27, 0.42, 0.65, 1.0)
 #: Share of the blocks of C above which trimming does not pay: then most blocks relate near clusters.
-SPARSE = 0.5
-#: Share of the entries of kept blocks beside the diagonal that trimmed blocks store; 0.14 to 0.47 were measured.
-EXPECTED_SHARE = 0.3
+SPARSE = 0.6
+#: Share of the entries of kept blocks beside the diagonal that trimmed blocks store where few blocks are kept, and the
+#: share of the blocks up to which this holds; 0.14 to 0.47 of the entries were measured.
+_STORED = 0.3
+_FEW_BLOCKS = 0.3
 #: Bisection steps for the price of a stored entry.
 _HALVINGS = 40
+
+
+def expected_share(density: float) -> float:
+    """Share of the entries of kept blocks beside the diagonal that are expected to be stored."""
+    return float(np.interp(density, (_FEW_BLOCKS, SPARSE), (_STORED, 1.0)))
 
 
 def rotations(inner: InnerMatrix) -> list[FloatArray]:

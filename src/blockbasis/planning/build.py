@@ -27,9 +27,9 @@ from blockbasis.construction.pipeline import (
     sketched_draft,
 )
 from blockbasis.construction.semidefinite import semidefinite_inner
-from blockbasis.construction.trimming import EXPECTED_SHARE, SPARSE, rotated_draft, rotations, trimmed_draft
+from blockbasis.construction.trimming import SPARSE, expected_share, rotated_draft, rotations, trimmed_draft
 from blockbasis.exceptions import AccuracyWarning
-from blockbasis.matrix import KernelMatrix
+from blockbasis.matrix import CachedKernelMatrix, KernelMatrix
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.entries import Entries
 from blockbasis.partition import Partition
@@ -54,11 +54,12 @@ _LESS_ERROR = 0.95
 #: the diagonal must have for it.
 _TRIMMED_SHARE = 0.12
 #: Share to leave for the repair of a C that trimming makes indefinite. Trimmed blocks can add more error at all points
-#: than at the points that the bases were sketched from: number of trials, and largest factor of the next trial's error.
+#: than at the points that the bases were sketched from: largest factors of the error between one trial and the next.
 _REPAIR_SHARE = 0.05
-_TRIMMING_TRIALS = 4
-_LESS_TRIMMED = 0.5
+_LESS_TRIMMED = (0.9, 0.5, 0.3, 0.0)
 _WORTH_TRIMMING = 0.2
+#: Ranks are not raised once this share of the entries of the matrix was evaluated.
+_MOST_ENTRIES = 0.6
 #: Largest factor by which the predicted error of a cluster is corrected, relative to the other clusters.
 _CORRECTION = 2.0
 #: A budget of which less than this share is used is not spent, where higher ranks can be built.
@@ -231,9 +232,10 @@ def _meeting_tolerance(
     for _ in range(_RAISES):
         values = check.evaluate(matrix, draft, n_jobs)
         measured, share = _share_of_allowed(plan, check, draft, values)
-        if share <= goal_share:
+        last = _entries_spent(matrix)
+        if share <= (most_share if last else goal_share):
             ranks, measured, share = _smallest_ranks(plan, check, draft, values, measured, share, goal_share)
-            truncated, allowed = draft.truncated(ranks), plan.goal.allowed(measured.norm)
+            truncated, allowed = draft.truncated(ranks).without_samples(), plan.goal.allowed(measured.norm)
             small, kept_values = truncated, [own[:, :rank] for own, rank in zip(values, ranks, strict=True)]
             if trimmed_share > 0:
                 small, kept_values = _trimmed(plan, check, truncated, kept_values, share, most_share)
@@ -247,13 +249,18 @@ def _meeting_tolerance(
             continue
         raised = _raised(measured, plan, draft, share / goal_share)
         same = raised == draft.ranks
-        if same.all():
+        if same.all() or last:
             break
         bases = _raised_bases(matrix, plan, draft.bases, np.where(same, 0, raised), sizes, streams[0], n_jobs)
         draft = sketched_draft(matrix, partition, bases, method, sizes, streams[1], n_jobs, kept, (draft, same))
     draft = semidefinite_draft(matrix, draft, plan.goal.allowed(measured.norm))
     values = check.evaluate(matrix, draft, n_jobs)
     return draft, values, _share_of_allowed(plan, check, draft, values)[0]
+
+
+def _entries_spent(matrix: KernelMatrix) -> bool:
+    """Whether too many entries were evaluated to raise ranks, unless all of them are known."""
+    return not isinstance(matrix, CachedKernelMatrix) and matrix.entries > _MOST_ENTRIES * matrix.shape[0] ** 2
 
 
 def _trimmed(
@@ -267,12 +274,12 @@ def _trimmed(
     rotated = rotated_draft(draft, turns)
     values = [own @ turn for own, turn in zip(values, turns, strict=True)]
     budget = max(most - share, 0.0) * plan.goal.allowed(check.norm)
-    for _ in range(_TRIMMING_TRIALS):
+    for most_of_it in _LESS_TRIMMED:
         trimmed = trimmed_draft(rotated, budget)
         reached = _share_of_allowed(plan, check, trimmed, values)[1]
         if reached <= most:
             return trimmed, values
-        budget *= min(_LESS_ERROR * max(most - share, 0.0) / (reached - share), _LESS_TRIMMED)
+        budget *= min(_LESS_ERROR * max(most - share, 0.0) / (reached - share), most_of_it)
     return rotated, values
 
 
@@ -307,7 +314,7 @@ def _raised_bases(
     """New bases where the rank is positive, the old bases where it is zero."""
     method = replace(plan.method, inner="sampled")
     chosen = np.flatnonzero(ranks)
-    fresh = make_bases(matrix, plan.partition, ranks, method, sizes, rng, n_jobs, chosen)
+    fresh = make_bases(matrix, plan.partition, ranks, method, sizes, rng, n_jobs, chosen, earlier=bases)
     result = list(bases)
     for i, basis in zip(chosen.tolist(), fresh, strict=True):
         result[i] = basis
@@ -355,7 +362,7 @@ def _smallest_ranks(
 
     Each trial corrects the prediction by the ratio of predicted and measured error in the trial before.
     """
-    trimmed = EXPECTED_SHARE if _trimming_pays(plan, draft) else 1.0
+    trimmed = expected_share(draft.inner.density) if _trimming_pays(plan, draft) else 1.0
     factors = _corrections(draft, measured)
     allocation = _allocation(draft, _carries_diagonal(plan, draft), factors=factors, trimmed=trimmed)
     best = draft.ranks, measured, share

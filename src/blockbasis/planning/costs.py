@@ -96,12 +96,17 @@ class Work:
         return self.entries + self.operations / _OPERATIONS_PER_ENTRY - self.of_pass
 
 
-def building_work(sizes: IntArray, built: IntArray, density: float, samples: SampleSizes) -> Work:
-    """Work of the bases of ranks ``built``, of C, of one check and of the pass over the points."""
+def building_work(
+    sizes: IntArray, built: IntArray, density: float, samples: SampleSizes, *, known: bool = False
+) -> Work:
+    """Work of the bases of ranks ``built``, of C, of one check and of the pass over the points.
+
+    Where all entries are ``known``, they are evaluated once and cached.
+    """
     n = int(sizes.sum())
     count = np.maximum(samples.rows * built, samples.least_rows)
     rows = np.where(sizes <= np.maximum(2 * count, samples.whole), sizes, count).astype(np.float64)
-    columns = np.minimum(np.maximum(samples.columns * built, samples.least_columns), _most_columns(n, samples))
+    columns = np.minimum(np.maximum(samples.columns * built, samples.least_columns), _most_columns(n, samples, known))
     landmarks = np.minimum(np.maximum(samples.landmarks * built, samples.least_landmarks), columns)
     determining = np.minimum(samples.inner_rows * built, rows)
     total_rows = float(determining.sum())
@@ -114,26 +119,30 @@ def building_work(sizes: IntArray, built: IntArray, density: float, samples: Sam
     operations += 2 * density * total_rows * float(built @ determining)
     operations += 6.0 * checked**2 * (float(built.mean()) + 10)
     entries = float(rows @ columns) + pairs + passed + checked**2 / 2
-    if n <= checked:  # all entries are evaluated once and cached
+    if known:
         entries = min(entries, dense_floats(n))
     return Work(int(passed), int(entries), of_pass, operations, _CALLS + _CALLS_PER_CLUSTER * len(sizes))
 
 
-def _most_columns(n: int, samples: SampleSizes) -> float:
-    return n if n <= n_checked(n) else samples.most_columns * n
+def _most_columns(n: int, samples: SampleSizes, known: bool) -> float:
+    return n if known else samples.most_columns * n
 
 
-def working_bytes(sizes: IntArray, built: IntArray, density: float, samples: SampleSizes, threads: int) -> int:
+def working_bytes(
+    sizes: IntArray, built: IntArray, density: float, samples: SampleSizes, threads: int, *, known: bool = False
+) -> int:
     """Peak bytes of a construction: the samples of one cluster on each thread, copies of C, and the check."""
     n, total = int(sizes.sum()), int(built.sum())
     count = np.maximum(samples.rows * built, samples.least_rows)
     rows = np.where(sizes <= np.maximum(2 * count, samples.whole), sizes, count)
-    columns = np.minimum(np.maximum(samples.columns * built, samples.least_columns), _most_columns(n, samples))
+    columns = np.minimum(np.maximum(samples.columns * built, samples.least_columns), _most_columns(n, samples, known))
     sampled = 5 * threads * int((rows * columns).max()) * 8
     inner = 8 * int((3 * density + 1) * total**2)
     check = 8 * n_checked(n) ** 2
-    if n <= n_checked(n):  # all entries are cached, and those of a single cluster make one strip
-        check *= 2 if len(sizes) > 1 else 4
+    if n <= n_checked(n) and len(sizes) == 1:  # the entries of a single cluster make one strip
+        check *= 3
+    if known:
+        check += 8 * n**2
     return int(sizes @ built) * 8 + sampled + inner + check + int((rows * built).sum()) * 8
 
 

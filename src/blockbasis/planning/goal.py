@@ -16,8 +16,11 @@ from blockbasis.matrix import CachedKernelMatrix, Counter, KernelMatrix, tiles
 from blockbasis.partition import Partition
 
 #: Up to so many points, the matrix is evaluated once, half of its entries by symmetry, and cached during compression:
-#: the samples together would have more entries.
-_FEW_POINTS = 4096
+#: the samples together would have more entries. Isolated points need larger samples: pairs of near points are few.
+FEW_POINTS = 4096
+_FEW_ISOLATED_POINTS = 8192
+#: Points that show whether most points are isolated.
+_SOME_POINTS = 512
 #: Points between which entries are evaluated to estimate the norm of the matrix.
 _NORM_POINTS = 1536
 #: Entries that are evaluated at once for it.
@@ -104,10 +107,23 @@ class Job:
     def matrix(self, partition: Partition, chosen: np.ndarray | None = None) -> KernelMatrix:
         """The kernel matrix of all points, or of the chosen ones, in the order of their partition."""
         points = self.X if chosen is None else self.X[chosen]
-        if chosen is None and self.n_points <= _FEW_POINTS:
+        if chosen is None and self.known:
             order = partition.order
             return CachedKernelMatrix(self.kernel, points[order], self._entries, order, self.counter)
         return KernelMatrix(self.kernel, points[partition.order], counter=self.counter)
+
+    @cached_property
+    def known(self) -> bool:
+        """Whether all entries of the matrix are evaluated once and cached."""
+        return self.n_points <= FEW_POINTS or (self.n_points <= _FEW_ISOLATED_POINTS and self._isolated())
+
+    def _isolated(self) -> bool:
+        """Whether points have less energy with all other points than with themselves, as some points show it."""
+        n, some = self.n_points, slice(0, _SOME_POINTS)
+        chosen = np.random.default_rng(0).choice(n, _SOME_POINTS, replace=False)
+        matrix = KernelMatrix(self.kernel, self.X[chosen], counter=self.counter)
+        own = float(np.square(matrix.diagonal(some), dtype=np.float64).sum())
+        return (energy_of(matrix.block(some, some)) - own) * n / _SOME_POINTS < own
 
     @cached_property
     def _entries(self) -> FloatArray:
@@ -118,7 +134,7 @@ class Job:
     def norm(self) -> float:
         """Squared Frobenius norm of the matrix: exact for a few points, else from the entries between some points."""
         n = self.n_points
-        if n <= _FEW_POINTS:
+        if self.known:
             return energy_of(self._entries)
         chosen = np.sort(np.random.default_rng(0).choice(n, _NORM_POINTS, replace=False))
         matrix = KernelMatrix(self.kernel, self.X[chosen], counter=self.counter).single

@@ -58,6 +58,8 @@ class Plan:
         Threads that ``seconds`` is for.
     diagonal : bool
         Whether a diagonal part is expected to be carried.
+    known : bool
+        Whether all entries of the matrix are evaluated once and cached.
     fitting_tol : float or None
         Where compression does not pay or does not fit into free memory, a tolerance that would.
 
@@ -87,6 +89,7 @@ class Plan:
     rates: costs.Rates
     threads: int
     diagonal: bool
+    known: bool
     fitting_tol: float | None = None
 
     def __post_init__(self) -> None:
@@ -129,7 +132,8 @@ class Plan:
     def working_bytes(self) -> int:
         """Peak bytes of the construction, including the bytes that are kept."""
         threads = min(os.cpu_count() or 1, self.n_clusters)
-        return self.nbytes + costs.working_bytes(self.partition.sizes, self.sketched, self.density, FAST, threads)
+        sizes, ranks, density = self.partition.sizes, self.sketched, self.density
+        return self.nbytes + costs.working_bytes(sizes, ranks, density, FAST, threads, known=self.known)
 
     @property
     def entries(self) -> int:
@@ -143,7 +147,7 @@ class Plan:
 
     @property
     def _work(self) -> costs.Work:
-        return costs.building_work(self.partition.sizes, self.sketched, self.density, FAST)
+        return costs.building_work(self.partition.sizes, self.sketched, self.density, FAST, known=self.known)
 
     @property
     def remedy(self) -> str:
@@ -223,6 +227,7 @@ def make_plan(job: Job, clusters: Partitioner, rng: np.random.Generator) -> Plan
         costs.measure_rates(job.matrix(partition)),
         max(1, min(job.n_jobs, os.cpu_count() or 1, len(sizes))),
         best.diagonal,
+        job.known,
     )
     return _with_fitting_tol(job, surveys, plan)
 

@@ -11,7 +11,6 @@ from blockbasis._typing import IntArray
 from blockbasis.construction.cluster_basis import WHOLE_SHARE
 from blockbasis.construction.method import FAST
 from blockbasis.partition import Partitioner
-from blockbasis.planning.check import n_checked
 from blockbasis.planning.costs import building_work
 from blockbasis.planning.goal import Job
 from blockbasis.planning.survey import Survey, survey
@@ -43,7 +42,7 @@ _IMPROVEMENT_OF_SMALL = 0.6
 _SHORT_WORK = 1e8
 _EXCESS_COST = 0.2
 #: No further number of clusters is surveyed once surveys have evaluated this share of the entries of the matrix.
-_SURVEYED = 0.06
+_SURVEYED = 0.1
 #: Ranks are roughly proportional to this power of the cluster size, and a survey takes a margin over that.
 _RANK_POWER = 0.4
 _MARGIN = 1.15
@@ -100,8 +99,7 @@ def _walk(job: Job, look: Callable[..., Survey], here: Survey, most: int) -> int
 
 def _surveyed_enough(job: Job) -> bool:
     """Whether surveys have evaluated so many entries that none may follow; entries that are all known cost nothing."""
-    n = job.n_points
-    return n_checked(n) < n and job.counter.value > _SURVEYED * n**2
+    return not job.known and job.counter.value > _SURVEYED * job.n_points**2
 
 
 def _better_neighbour(job: Job, look: Callable[..., Survey], here: Survey, most: int) -> int:
@@ -117,7 +115,7 @@ def _better_neighbour(job: Job, look: Callable[..., Survey], here: Survey, most:
         tried.append(max(k // 2, 1))
     costs = {other: _cost(job, look(other, limit=1.1 * here.stored)) for other in tried if other != k}
     best = min(costs, key=lambda other: costs[other], default=k)
-    sampled = small and job.goal.memory is None and n_checked(job.n_points) < job.n_points
+    sampled = small and job.goal.memory is None and not job.known
     least = _IMPROVEMENT_OF_SMALL if sampled and best > k else _IMPROVEMENT
     return best if best != k and costs[best] < least * cost else k
 
@@ -127,7 +125,7 @@ def _cost(job: Job, found: Survey) -> float:
     if not found.complete:
         return math.inf
     amount = found.stored if job.goal.memory is None else found.error
-    return amount * _excess(found.density, *_expected(job, found))
+    return amount * _excess(job, found.density, *_expected(job, found))
 
 
 def _predicted_cost(job: Job, found: Survey, factor: float) -> float:
@@ -141,7 +139,7 @@ def _predicted_cost(job: Job, found: Survey, factor: float) -> float:
     stored = fixed + (found.stored - found.inner - fixed) * fewer + inner
     count = max(1, round(factor * len(sizes)))
     same = np.full(count, max(job.n_points // count, 1))
-    return float(stored * _excess(found.density, same, np.full(count, max(round(float(ranks.mean()) * fewer), 1))))
+    return float(stored * _excess(job, found.density, same, np.full(count, max(round(float(ranks.mean()) * fewer), 1))))
 
 
 def _expected(job: Job, found: Survey) -> tuple[IntArray, IntArray]:
@@ -151,13 +149,13 @@ def _expected(job: Job, found: Survey) -> tuple[IntArray, IntArray]:
     return sizes, np.minimum(np.maximum(found.ranks_of(sizes), 1).astype(np.intp), sizes)
 
 
-def _excess(density: float, sizes: IntArray, ranks: IntArray) -> float:
+def _excess(job: Job, density: float, sizes: IntArray, ranks: IntArray) -> float:
     """Factor for excessive work.
 
     The work before the pass over the points grows with the number of clusters and does not depend on n. Where it
     exceeds the work of the pass, and is not short, each doubling counts as more floats.
     """
-    work = building_work(sizes, ranks, density, FAST)
+    work = building_work(sizes, ranks, density, FAST, known=job.known)
     return 1 + _EXCESS_COST * math.log2(max(work.before_pass / max(work.of_pass, _SHORT_WORK), 1.0))
 
 

@@ -7,6 +7,7 @@ to have the ranks of the surveyed clusters nearest in size. When the points are 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +19,11 @@ from blockbasis.construction.directions import Directions, directions_and_diagon
 from blockbasis.construction.method import SURVEY
 from blockbasis.construction.sampled_block import SampledBlock, evaluate_block, sample_block
 from blockbasis.construction.sampling import ColumnSample, cluster_energies, energy_sampling
-from blockbasis.construction.trimming import EXPECTED_SHARE, SPARSE
-from blockbasis.matrix import CachedKernelMatrix, KernelMatrix
+from blockbasis.construction.trimming import expected_share
+from blockbasis.matrix import KernelMatrix
 from blockbasis.partition import QUICK, ROUGH, Partition, Partitioner
 from blockbasis.planning.allocation import Allocation
-from blockbasis.planning.goal import Job
+from blockbasis.planning.goal import FEW_POINTS, Job
 
 #: Clusters are surveyed until they have about so many points together, within these limits of their number.
 _LOOKED_AT = 4_000
@@ -31,6 +32,8 @@ _MOST_CLUSTERS = 48
 #: Least number of surveyed clusters where the rank is high: the time of a survey grows with the cube of the rank.
 _CLUSTERS_OF_HIGH_RANK = 4
 _HIGH_RANK = 100
+#: Clusters of few points are small: more of them are surveyed.
+_CLUSTERS_OF_FEW_POINTS = 12
 #: Size of the random subset of points: at least, and for each cluster.
 _POINTS = 20_000
 _POINTS_PER_CLUSTER = 60
@@ -67,12 +70,18 @@ class ClusterSurvey:
         Whether a diagonal part was taken out.
     energies : ndarray of shape (n_clusters,)
         Squared norms of the blocks of the cluster with all clusters.
+    block : SampledBlock
+        Entries that the directions were fitted to.
+    other : SampledBlock or None
+        Entries of the same rows and of other columns; None where ``block`` has all columns.
     """
 
     size: float
     residuals: FloatArray
     diagonal: bool
     energies: FloatArray
+    block: SampledBlock
+    other: SampledBlock | None
 
 
 @dataclass(frozen=True)
@@ -157,18 +166,18 @@ def survey(
     matrix = job.matrix(partition, chosen)
     matrix = matrix.single if job.goal.single else matrix.double
     scale = 1.0 if chosen is None else n / count
-    # Entries that are known already cost nothing: then more clusters are surveyed.
-    known = isinstance(matrix, CachedKernelMatrix)
-    least = _MOST_CLUSTERS // 2 if known else _CLUSTERS if rank < _HIGH_RANK else _CLUSTERS_OF_HIGH_RANK
+    least = _CLUSTERS if rank < _HIGH_RANK else _CLUSTERS_OF_HIGH_RANK
+    if n <= FEW_POINTS:
+        least = _CLUSTERS_OF_FEW_POINTS
     picked, weights = _pick_clusters(partition, least, rng)
     sizes = partition.sizes[picked]
     most = most_directions(sizes)
     highest = np.minimum(rank, most)
     streams = rng.spawn(len(picked))
-    found: list[ClusterSurvey] = [None] * len(picked)  # type: ignore[list-item]
+    found: list[Any] = [None] * len(picked)  # of ClusterSurvey, after the first round
     todo = np.arange(len(picked))
     while True:
-        tasks = [(job, matrix, partition, int(picked[a]), int(highest[a]), scale, streams[a]) for a in todo]
+        tasks = [(job, matrix, partition, int(picked[a]), int(highest[a]), scale, streams[a], found[a]) for a in todo]
         for a, each in zip(todo, map_threads(_survey_cluster, tasks, job.n_jobs, f"look at {k} clusters"), strict=True):
             found[a] = each
         result = _summary(job, k, partition, found, picked, weights)
@@ -204,37 +213,53 @@ def _pick_clusters(partition: Partition, least: int, rng: np.random.Generator) -
 
 
 def _survey_cluster(
-    job: Job, matrix: KernelMatrix, partition: Partition, i: int, rank: int, scale: float, rng: np.random.Generator
+    job: Job,
+    matrix: KernelMatrix,
+    partition: Partition,
+    i: int,
+    rank: int,
+    scale: float,
+    rng: np.random.Generator,
+    earlier: ClusterSurvey | None,
 ) -> ClusterSurvey:
     """Residuals of one cluster: directions from some columns, their energies from other columns.
 
-    The residuals of the columns that the directions were fitted to would be too small.
+    The residuals of the columns that the directions were fitted to would be too small. ``earlier`` is a survey of the
+    same cluster up to a lower rank: its samples are used again where there are enough of them.
     """
     cluster, size = partition.cluster(i), int(partition.sizes[i])
-    block = sample_block(matrix, partition, i, rank, SURVEY, rng)
+    block = sample_block(matrix, partition, i, rank, SURVEY, rng, None if earlier is None else earlier.block)
     sizes = replace(SURVEY, negligible=job.goal.negligible)
     found, part, B = directions_and_diagonal(matrix, block, rank, sizes, rng, diagonal=job.method.diagonal)
     found = resolved(found, rank, B.dtype)
-    columns: ColumnSample | None = None
+    other: SampledBlock | None = None
     if len(block.columns) < matrix.shape[1]:
-        columns = energy_sampling(matrix, cluster, partition, len(block.columns) // 2, rng, block.rows)
-        B = evaluate_block(matrix, cluster, block.rows, columns).without(part)
+        if earlier is not None and block is earlier.block:
+            other = earlier.other
+        else:
+            drawn = energy_sampling(matrix, cluster, partition, len(block.columns) // 2, rng, block.rows)
+            other = evaluate_block(matrix, cluster, block.rows, drawn)
+        assert other is not None
+        B = other.without(part)
     right = (B.T @ found.vectors.astype(B.dtype, copy=False)).astype(np.float64, copy=False)
     held_out = np.setdiff1d(np.arange(cluster.start, cluster.stop), block.rows, assume_unique=True)
-    if columns is None:
+    if other is None:
         residuals, _ = residual_profile(block, B, found.vectors, right)
     elif len(held_out) < _HELD_OUT_ROWS * rank:
-        residuals, _ = residual_profile(replace(block, columns=columns.columns), B, found.vectors, right)
+        residuals, _ = residual_profile(replace(block, columns=other.columns), B, found.vectors, right)
     else:
         rows = np.sort(rng.choice(held_out, _HELD_OUT_ROWS * rank, replace=False))
-        residuals = _held_out_residuals(matrix, block, found, rows, columns, right)
-    energies = cluster_energies(matrix, cluster, partition, rng) * partition.sizes * size * scale**2
+        residuals = _held_out_residuals(matrix, block, found, rows, other, right)
+    if earlier is None:
+        energies = cluster_energies(matrix, cluster, partition, rng) * partition.sizes * size * scale**2
+    else:
+        energies = earlier.energies
     residuals = np.minimum.accumulate(np.maximum(residuals, 0)) * scale**2
     if len(residuals) <= rank:  # there are no more directions above rounding
         residuals = np.concatenate((residuals, np.full(rank + 1 - len(residuals), residuals[-1])))
     if scale <= _NEARLY_WHOLE_SET and rank >= most_directions(size):  # a cluster that is kept whole has no error
         residuals = np.concatenate((residuals, np.linspace(residuals[-1], 0, round(size * scale) - rank + 1)[1:]))
-    return ClusterSurvey(size * scale, residuals, bool(part.any()), energies)
+    return ClusterSurvey(size * scale, residuals, bool(part.any()), energies, block, other)
 
 
 def _held_out_residuals(
@@ -242,7 +267,7 @@ def _held_out_residuals(
     block: SampledBlock,
     found: Directions,
     rows: IntArray,
-    columns: ColumnSample,
+    other: SampledBlock,
     right: FloatArray,
 ) -> FloatArray:
     """Residuals on held-out rows, which the directions were not fitted to.
@@ -253,7 +278,10 @@ def _held_out_residuals(
     continued = matrix.block(rows, block.columns).astype(np.float64, copy=False) * block.scales
     scale = np.sqrt(len(block.rows) / len(rows))  # both blocks are scaled to the whole row-submatrix
     values = continued @ (found.right * (scale / np.maximum(found.energies, np.finfo(np.float64).tiny)))
-    fresh = evaluate_block(matrix, block.cluster, rows, columns)
+    # The scales of a block count its rows; those of the columns alone are wanted here.
+    scales = other.scales / np.sqrt((block.cluster.stop - block.cluster.start) / len(block.rows))
+    drawn = ColumnSample(other.columns, scales, np.empty(0, dtype=np.intp))
+    fresh = evaluate_block(matrix, block.cluster, rows, drawn)
     B, own = fresh.without(np.zeros(len(rows))).astype(np.float64, copy=False), fresh.own_columns
     return 2 * _profile(B, values, right) - _profile(B[:, own], values, right[own])
 
@@ -277,7 +305,7 @@ def _summary(
     if job.goal.tol is not None and job.method.cutoff is None:
         budget = DROPPED_SHARE * job.goal.tol**2 * norm
     related = _related(found, picked, weights, budget)
-    trimmed = EXPECTED_SHARE if budget > 0 and _density(related, weights) < SPARSE else 1.0
+    trimmed = expected_share(_density(related, weights)) if budget > 0 else 1.0
 
     def related_ranks(ranks: FloatArray) -> FloatArray:
         return trimmed * (related @ ranks) + (1 - trimmed) * ranks
