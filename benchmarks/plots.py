@@ -15,8 +15,8 @@ from suites import peers as peers_suite
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999", "#882255")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "h")
 STYLE = {name: {"color": c, "marker": m} for name, c, m in zip(METHODS, COLOURS, MARKERS, strict=True)}
 
 

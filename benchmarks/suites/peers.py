@@ -25,7 +25,7 @@ REPEATS = {"tiny": 1, "quick": 1, "full": 3}
 STEP = {"tiny": 4, "quick": 2, "full": 1}
 DIMENSIONS = {"pendigits": 16, "census_house": 16}
 #: Methods without an error: their time is that of a product.
-EXACT = ("exact", "pykeops")
+EXACT = ("exact", "exact-numpy", "pykeops")
 
 
 def cells(size: str, only: list[str] | None) -> list[Result]:

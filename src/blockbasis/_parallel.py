@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -22,6 +23,9 @@ from blockbasis._validation import check_threads
 from blockbasis.progress import counting
 
 T = TypeVar("T")
+#: From so many tasks on, the first one tells whether threads pay: not where it takes less than these seconds.
+_MANY_TASKS = 16
+_SHORT_TASK = 5e-3
 
 
 @cache
@@ -131,6 +135,14 @@ def map_threads(
 
     if n_jobs == 1 or len(tasks) < 2:
         return [counted(*task) for task in tasks]
+    done: list[T] = []
+    if stage is not None and len(tasks) >= _MANY_TASKS:
+        # Many short tasks hold the interpreter's lock most of the time: threads would only wait for it.
+        start = time.perf_counter()
+        done = [counted(*tasks[0])]
+        if time.perf_counter() - start < _SHORT_TASK:
+            return done + [counted(*task) for task in tasks[1:]]
+        tasks = tasks[1:]
     # NumPy and LAPACK release the interpreter's lock, and threads share the points without a copy. joblib looks for
     # results every 10 ms, which is longer than some products take.
     pool, futures = ThreadPoolExecutor(min(n_jobs, len(tasks))), list[Future[T]]()
@@ -142,4 +154,4 @@ def map_threads(
     failures = (future.exception() for future in futures if not future.cancelled())
     if (failure := next((each for each in failures if each is not None), None)) is not None:
         raise failure
-    return [future.result() for future in futures]
+    return done + [future.result() for future in futures]

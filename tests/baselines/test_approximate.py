@@ -151,10 +151,11 @@ def test_few_points(method, n):
 
 def test_points_that_coincide(method):
     X = np.repeat(np.random.default_rng(0).normal(size=(4, 2)), 30, axis=0)
+    rank = 40 if method.startswith("nystrom") else 8  # eight points drawn at random can miss one of the four places
     for kernel in (bb.Gaussian(1.0), bb.Laplacian(1.0)):
         if method == "ifgt" and not isinstance(kernel, bb.Gaussian):
             continue
-        A = build(X, method, kernel, rank=8)
+        A = build(X, method, kernel, rank=rank)
         assert np.isfinite(A.todense()).all()
         if method != "random-features":
             assert bb.relative_error(A, X, kernel).value < 1e-10

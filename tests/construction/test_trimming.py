@@ -98,6 +98,7 @@ def square():
 @pytest.fixture(scope="module")
 def A(square):
     A = bb.factorize(square, bb.Gaussian(1.0), tol=1e-2, n_clusters=60, rng=0)
+    assert A.inner.trimmed
     assert len(A.inner.panels) > 1.5 * A.n_clusters  # of several heights
     return A
 

@@ -38,7 +38,8 @@ def test_few_points_are_evaluated_once(monkeypatch):
         expected = bb.Gaussian(1.0)(X[parts.order])
         np.testing.assert_allclose(matrix.block(slice(0, 50), slice(0, 50)), expected, atol=1e-14)
     assert job.counter.value == 50 * 51 // 2
-    monkeypatch.setattr(module, "_FEW_POINTS", 10)
+    monkeypatch.setattr(module, "FEW_POINTS", 10)
+    monkeypatch.setattr(module, "_FEW_ISOLATED_POINTS", 20)
     other = Job(X, bb.Gaussian(1.0), Goal(0.1, None), SKETCHED, 1)
     plain = other.matrix(parts)
     assert not isinstance(plain, CachedKernelMatrix)

@@ -80,7 +80,7 @@ def test_the_smallest_blocks_of_all_surveyed_clusters_are_dropped():
 def test_related_ranks_are_those_of_related_clusters():
     """Two groups of clusters that do not see each other: each cluster has the ranks of its own group."""
     energies = np.kron(np.eye(2), np.ones((10, 10)))
-    found = [module.ClusterSurvey(50.0, np.zeros(1), False, energies[i]) for i in (0, 4, 12, 17)]
+    found = [module.ClusterSurvey(50.0, np.zeros(1), False, energies[i], None, None) for i in (0, 4, 12, 17)]
     picked, weights = np.array([0, 4, 12, 17]), np.full(4, 5.0)
     ranks = np.array([30.0, 20.0, 4.0, 6.0])
     related = module._related(found, picked, weights, 1e-9)

@@ -158,9 +158,14 @@ class InnerMatrix:
         return (2 * kept - k) / k**2 if self.symmetric else kept / (k * (len(self.column_offsets) - 1))
 
     @property
+    def trimmed(self) -> bool:
+        """Whether a kept block is stored with some of its rows or columns only."""
+        return not all(self._is_whole(i) for i in range(self.n_rows))
+
+    @property
     def full(self) -> bool:
         """Whether all entries are stored."""
-        return self.density == 1 and all(self._is_whole(i) for i in range(self.n_rows))
+        return self.density == 1 and not self.trimmed
 
     def _is_whole(self, i: int) -> bool:
         """Whether the kept blocks of block row ``i`` are not trimmed."""

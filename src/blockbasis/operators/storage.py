@@ -273,15 +273,19 @@ def _restore_basis(arrays: dict[str, FloatArray], prefix: str = "") -> BlockDiag
 
 
 def _inner_arrays(inner: InnerMatrix) -> dict[str, FloatArray]:
-    return {
+    arrays = {
         "inner.row_offsets": inner.row_offsets,
         "inner.column_offsets": inner.column_offsets,
-        "inner.rows": np.array([panel.row for panel in inner.panels]),
-        "inner.heights": np.array([panel.height for panel in inner.panels]),
         "inner.counts": np.array([len(panel.columns) for panel in inner.panels]),
         "inner.kept": np.concatenate([panel.columns for panel in inner.panels]),
-        "inner.widths": np.concatenate([panel.widths for panel in inner.panels]),
         "inner.values": np.concatenate([panel.values.ravel() for panel in inner.panels]),
+    }
+    if not inner.trimmed:
+        return arrays
+    return arrays | {
+        "inner.rows": np.array([panel.row for panel in inner.panels]),
+        "inner.heights": np.array([panel.height for panel in inner.panels]),
+        "inner.widths": np.concatenate([panel.widths for panel in inner.panels]),
     }
 
 
@@ -293,7 +297,7 @@ def _restore_inner(arrays: dict[str, FloatArray], n_rows: int, *, symmetric: boo
     ranks, widths = np.diff(row_offsets), np.diff(column_offsets)
     columns = integers(arrays["inner.kept"], "inner.kept", (None,))
     require(columns.max(initial=-1) < len(widths), "inner.kept", f"below {len(widths)}")
-    if "inner.rows" not in arrays:  # version 2: whole blocks, one panel for each row of blocks
+    if "inner.rows" not in arrays:  # whole blocks, one panel for each row of blocks
         arrays = {**arrays, "inner.rows": np.arange(n_rows), "inner.heights": ranks, "inner.widths": widths[columns]}
     rows = integers(arrays["inner.rows"], "inner.rows", (None,))
     require(rows.max(initial=-1) < n_rows, "inner.rows", f"below {n_rows}")
