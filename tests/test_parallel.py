@@ -3,6 +3,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
+import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -202,3 +203,18 @@ def test_workers_of_a_pool_are_not_warned_and_have_one_thread():
         found = pool.map(in_a_pool, range(2))
     assert [each[:2] for each in found] == [(1, 3), (1, 3)]
     assert [each[2] for each in found] == [in_a_pool(seed)[2] for seed in range(2)]
+
+
+@pytest.mark.parametrize("seconds", [0.0, 6e-3])
+def test_short_tasks_of_a_stage_run_on_one_thread(seconds):
+    """The results are the same, in order, whether threads were worth it or not."""
+    used = set()
+
+    def task(i):
+        used.add(threading.get_ident())
+        time.sleep(seconds)
+        return i
+
+    assert map_threads(task, [(i,) for i in range(20)], 4, "stage") == list(range(20))
+    if seconds == 0:
+        assert used == {threading.get_ident()}

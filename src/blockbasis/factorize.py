@@ -404,6 +404,8 @@ def _carried_out(plan: Plan, job: Job, streams: list[np.random.Generator]) -> Bl
     expected = bounded or costs.pays(plan.stored, n)
     if not expected:
         _warn_that_it_does_not_pay(f"needs about {plan.stored} floats", plan)
+    if plan.known and not job.known:  # a plan that was made before
+        job = replace(job, cached=True)
     A = build(job.matrix(plan.partition), plan, streams[1], job.n_jobs)
     if expected and not bounded and not costs.pays(A.stored, n):
         _warn_that_it_does_not_pay(f"took {A.stored} floats", plan)

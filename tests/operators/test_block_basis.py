@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 
 import numpy as np
 import pytest
@@ -280,7 +281,7 @@ def test_new_points_unlike_the_old_ones_are_told_of(seed):
     rng = np.random.default_rng(seed)
     X, new = rng.normal(size=(1_200, 3)), 2.5 * rng.normal(size=(300, 3))
     A = bb.factorize(X, bb.Gaussian(1.0), tol=1e-2, rng=seed)
-    with pytest.warns(AccuracyWarning, match="many new points are unlike"):
+    with pytest.warns(AccuracyWarning, match="many new points are far"):
         B = A.extend(new)
     exact = bb.Gaussian(1.0)(new, X)
     assert np.linalg.norm(B.todense() - exact) > 4e-2 * np.linalg.norm(exact)
@@ -297,3 +298,28 @@ def test_the_error_of_an_extension_is_saved(tmp_path):
     B = bb.factorize(X, bb.Gaussian(3.0), n_clusters=3, rank=20, rng=0).extend(X[:5] + 0.1)
     bb.save(B, tmp_path / "b.bbf")
     assert bb.load(tmp_path / "b.bbf").error_estimate == B.error_estimate
+
+
+def test_one_new_point_does_not_warn_and_costs_one_column(recwarn):
+    X = np.random.default_rng(0).normal(size=(1_200, 3))
+    A = bb.factorize(X, bb.Gaussian(1.0), tol=1e-2, rng=0)
+    for point in 3 * np.random.default_rng(1).normal(size=(5, 3)):
+        assert A.extend(point[np.newaxis]).error_estimate.value >= 0
+    assert not [w for w in recwarn if issubclass(w.category, AccuracyWarning)]
+
+
+def test_noise_is_no_reason_to_warn_of_new_points(recwarn):
+    X = np.random.default_rng(0).normal(size=(800, 2))
+    bb.factorize(X, bb.Gaussian(0.5) + bb.White(100.0), tol=1e-2, rng=0).extend(X[:300])
+    assert not [w for w in recwarn if issubclass(w.category, AccuracyWarning)]
+
+
+def test_pickles_do_not_carry_what_extend_prepared():
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    A = bb.factorize(X, bb.Gaussian(3.0), n_clusters=3, rank=20, rng=0)
+    before = len(pickle.dumps(A))
+    A.extend(X[:5] + 0.1)
+    assert len(pickle.dumps(A)) == before
+    B = pickle.loads(pickle.dumps(A))
+    assert not B.inner.panels[0].values.flags.writeable
+    np.testing.assert_array_equal(A.extend(X[:5]).todense(), B.extend(X[:5]).todense())

@@ -481,3 +481,9 @@ def test_only_factorizations_are_saved(A, tmp_path):
         with pytest.raises(TypeError, match=message):
             bb.save(wrong, tmp_path / "a.bbf")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_files_of_version_2_still_load(A, path):
+    """They have the same arrays as files of version 3 whose blocks of C are whole."""
+    with_meta(path, version=2)
+    assert_same(A, bb.load(path))

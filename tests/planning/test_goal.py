@@ -39,9 +39,28 @@ def test_few_points_are_evaluated_once(monkeypatch):
         np.testing.assert_allclose(matrix.block(slice(0, 50), slice(0, 50)), expected, atol=1e-14)
     assert job.counter.value == 50 * 51 // 2
     monkeypatch.setattr(module, "FEW_POINTS", 10)
-    monkeypatch.setattr(module, "_FEW_ISOLATED_POINTS", 20)
+    monkeypatch.setattr(module, "_SOME_THOUSAND_POINTS", 20)
     other = Job(X, bb.Gaussian(1.0), Goal(0.1, None), SKETCHED, 1)
     plain = other.matrix(parts)
     assert not isinstance(plain, CachedKernelMatrix)
     plain.block(slice(0, 2), slice(0, 3))
     assert other.counter.value == 6
+
+
+def test_isolated_points_are_evaluated_once_up_to_a_larger_number(monkeypatch):
+    """Their pairs of near points are few, and samples would miss them."""
+    monkeypatch.setattr(module, "FEW_POINTS", 600)
+    monkeypatch.setattr(module, "_SOME_THOUSAND_POINTS", 1_000)
+    rng = np.random.default_rng(0)
+    for n, bandwidth, known in ((600, 1.0, True), (900, 0.01, True), (900, 1.0, False), (1_100, 0.01, False)):
+        job = Job(rng.normal(size=(n, 3)), bb.Gaussian(bandwidth), Goal(0.1, None), SKETCHED, 1)
+        assert job.known is known
+
+
+def test_all_entries_are_evaluated_once_surveys_have_taken_many(monkeypatch):
+    monkeypatch.setattr(module, "FEW_POINTS", 600)
+    monkeypatch.setattr(module, "_SOME_THOUSAND_POINTS", 1_000)
+    job = Job(np.random.default_rng(0).normal(size=(900, 3)), bb.Gaussian(1.0), Goal(0.1, None), SKETCHED, 1)
+    assert not job.known
+    job.counter.add(900**2 // 3)
+    assert job.known

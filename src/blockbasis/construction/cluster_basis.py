@@ -116,6 +116,10 @@ class ClusterBasis:
             block[at] -= self.landmark_diagonal[at[1]]
         return np.asarray(block @ self.coefficients)
 
+    def without_sample(self) -> ClusterBasis:
+        """The basis without the entries that it was sketched from."""
+        return replace(self, block=None)
+
     def truncated(self, rank: int) -> ClusterBasis:
         """The leading ``rank`` functions."""
         if rank >= self.rank:

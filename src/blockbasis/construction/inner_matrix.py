@@ -21,7 +21,7 @@ from blockbasis.matrix import KernelMatrix, tiles
 from blockbasis.operators.inner import Cutoff, InnerMatrix, Panel
 from blockbasis.partition import Partition
 
-#: Least number of determining rows for each unit of rank.
+#: Least number of determining rows for each unit of rank where they are most of the points of a cluster.
 _LEAST_ROWS = 2
 #: Updates of the core and the diagonal part of a cluster, in turn.
 _CORE_UPDATES = 20
@@ -113,8 +113,8 @@ def coordinates_of(
 ) -> Coordinates:
     """Determining rows of a basis among its sampled rows, and its core."""
     scale = basis.scale
-    most = max(_LEAST_ROWS * basis.rank, round(sizes.inner_share * basis.size))
-    chosen = determining_rows(basis.values, min(sizes.inner_rows * basis.rank, most), rng)
+    n_rows = max(_LEAST_ROWS * basis.rank, round(sizes.inner_share * basis.size))
+    chosen = determining_rows(basis.values, min(sizes.inner_rows * basis.rank, n_rows), rng)
     interpolation = interpolate(basis.values * scale, chosen) * scale
     rows = basis.rows[chosen]
     block = symmetric(matrix.block(rows, rows))

@@ -95,6 +95,8 @@ class SampleSizes:
     negligible: float = 0.0
 
 
+#: Sampled entries of all clusters together that are kept for bases of higher ranks.
+KEPT_ENTRIES = 2**25
 #: Where the ranks are given, accuracy is what time is spent on.
 ACCURATE = SampleSizes(24, 4096, 8192, 40, 160, 8, 64, 7, 1.0, 3, 4, True, 1.0)
 #: Where a tolerance or a budget is given, the ranks follow from what was sampled.

@@ -34,7 +34,7 @@ from blockbasis.construction.inner_matrix import (
     transformed_inner,
     truncated_inner,
 )
-from blockbasis.construction.method import ACCURATE, Method, SampleSizes
+from blockbasis.construction.method import ACCURATE, KEPT_ENTRIES, Method, SampleSizes
 from blockbasis.construction.paper import pairwise_block, paper_basis, pool_of_cluster, randomized_sampling
 from blockbasis.construction.sampled_block import evaluate_block
 from blockbasis.construction.semidefinite import DECOMPOSED, semidefinite_inner
@@ -88,7 +88,7 @@ class Draft:
 
     def without_samples(self) -> Draft:
         """The draft without the entries that its bases were sketched from."""
-        return replace(self, bases=[replace(basis, block=None) for basis in self.bases])
+        return replace(self, bases=[basis.without_sample() for basis in self.bases])
 
 
 def factorize_with_ranks(
@@ -128,11 +128,13 @@ def make_bases(
     chosen: IntArray | None = None,
     least_gains: FloatArray | None = None,
     earlier: list[ClusterBasis] | None = None,
+    keep_samples: bool = False,
 ) -> list[ClusterBasis]:
     """One basis for each cluster, or for the chosen ones: first half of Algorithm 5.
 
     With ``least_gains``, one for each cluster, the ranks are first guesses: see `sketched_basis`. The samples of
-    ``earlier`` bases, one for each cluster, are used again.
+    ``earlier`` bases, one for each cluster, are used again. With ``keep_samples``, bases keep what they were sketched
+    from, as far as it is small.
     """
     streams = rng.spawn(partition.n_clusters)
     pool = _pool(matrix, partition, ranks, rng, n_jobs) if method.sampling == "pooled" else None
@@ -144,9 +146,11 @@ def make_bases(
         if method.sketched:
             least = None if least_gains is None else float(least_gains[i])
             block, diagonal = None if earlier is None else earlier[i].block, method.diagonal
-            return sketched_basis(
+            basis = sketched_basis(
                 matrix, partition, i, rank, sizes, streams[i], diagonal=diagonal, least_gain=least, earlier=block
             )
+            most = KEPT_ENTRIES // partition.n_clusters if keep_samples else 0
+            return basis if basis.block is None or basis.block.kernel_block.size <= most else basis.without_sample()
         seen = matrix.double if method.paper else matrix
         columns = draw_columns(seen, cluster, partition, rank, method, pool, streams[i])
         if method.paper:

@@ -56,14 +56,17 @@ def semidefinite_inner(inner: InnerMatrix, precision: float, allowed: float = 0.
     rounding = max(DEFINITE, _ROUNDINGS * precision)
     shift = math.sqrt(allowed / max(inner.shape[0], 1))
     values = [panel.values for panel in inner.panels]
+    places: list[list[int]] = [[] for _ in range(inner.n_rows)]
+    for place, panel in enumerate(inner.panels):
+        places[panel.row].append(place)
     changed = False
     for clusters in inner.components():
         part = inner.component(clusters)
         repaired = _semidefinite_component(part, rounding, shift)
         if repaired is not part:
             changed = True
-            places = np.flatnonzero(np.isin([panel.row for panel in inner.panels], clusters))
-            for place, panel in zip(places.tolist(), repaired.panels, strict=True):
+            own = [place for i in clusters.tolist() for place in places[i]]
+            for place, panel in zip(own, repaired.panels, strict=True):
                 values[place] = panel.values
     return inner.with_panels(values) if changed else inner
 
@@ -114,10 +117,15 @@ def _without_negative_part(part: InnerMatrix, C: FloatArray, smallest: float, tr
         del removed, factor
         lowest = float(np.abs(values).max(initial=0.0))
         shift, factor = _definite_shift(C, max(_LOWERED * lowest, smallest), dtype)
-    if len(C) <= DECOMPOSED and shift <= smallest:
-        return part.with_entries(C)
     del factor
-    return _shifted(part, C, shift if dtype == C.dtype else _definite_shift(C, shift, C.dtype)[0])
+    if len(C) <= DECOMPOSED:
+        if shift <= smallest:
+            return part.with_entries(C)
+        lowest = float(np.abs(negative_eigenpairs(C)[0]).max(initial=0.0))
+        return _shifted(part, C, lowest + smallest)
+    if shift > smallest:  # the last removal lowered it further
+        shift = max(shift / _STEP_UP, smallest)
+    return _shifted(part, C, _definite_shift(C, shift, _DOUBLE)[0])
 
 
 def _definite_shift(C: FloatArray, shift: float, dtype: np.dtype[Any]) -> tuple[float, FloatArray]:

@@ -129,10 +129,12 @@ def _lost_energies(block: FloatArray, heights: IntArray, widths: IntArray) -> Fl
 
 def _with_extents(inner: InnerMatrix, pairs: IntArray, heights: IntArray, widths: IntArray) -> InnerMatrix:
     """C with the given numbers of leading rows and columns of its blocks; blocks of one height share a panel."""
-    panels = []
+    panels, ranks = [], np.diff(inner.row_offsets)
+    starts = np.searchsorted(pairs[:, 0], np.arange(inner.n_rows + 1))
     for i in range(inner.n_rows):
-        own = np.flatnonzero((pairs[:, 0] == i) & (heights > 0) & (widths > 0))
-        rank = int(np.diff(inner.row_offsets)[i])
+        own = np.arange(starts[i], starts[i + 1])
+        own = own[(heights[own] > 0) & (widths[own] > 0)]
+        rank = int(ranks[i])
         for height in np.unique(np.append(heights[own], rank))[::-1].tolist():
             some = own[heights[own] == height]
             columns, extents = pairs[some, 1], widths[some]

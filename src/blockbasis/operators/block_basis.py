@@ -31,8 +31,10 @@ _LARGEST_ENTRY = 1.4999
 #: New points and landmarks between which the error of an extension is estimated, at most.
 _CHECKED_POINTS = 256
 _PROBES = 1024
-#: New points are unlike the old ones where the error of their rows is so many times that of the factorization.
+#: New points are unlike the old ones where the error of their rows is so many times that of the factorization, as at
+#: least so many new points show.
 _UNLIKE = 4.0
+_LEAST_CHECKED = 20
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -197,7 +199,7 @@ class BlockBasis(Product):
         X = self.kernel.coordinates(X)
         U = self._continued(X)
         estimate = self._error_at(X, U)
-        self._warn_of_unlike_points(estimate)
+        self._warn_of_unlike_points(estimate, len(X))
         return CrossBlockBasis(U, self.inner, self.basis, error_estimate=estimate)
 
     def _continued(self, X: FloatArray) -> BlockDiagonal:
@@ -222,19 +224,21 @@ class BlockBasis(Product):
             X = X[np.random.default_rng(0).choice(len(X), _CHECKED_POINTS, replace=False)]
             U = self._continued(X)
         points, of_points, weights = self._probes
-        exact = self.kernel.core.block(points, X).T.astype(np.float64)
-        difference = exact - CrossBlockBasis(U, self.inner, of_points).todense()
-        return ErrorEstimate.of_sampled_rows(difference**2 @ weights, exact**2 @ weights)
+        exact = self.kernel.core.block(points, X).astype(np.float64)
+        difference = exact - CrossBlockBasis(of_points, self.inner, U).todense()
+        return ErrorEstimate.of_sampled_rows(weights @ difference**2, weights @ exact**2)
 
-    def _warn_of_unlike_points(self, estimate: ErrorEstimate) -> None:
-        if self.error_estimate is None:
+    def _warn_of_unlike_points(self, estimate: ErrorEstimate, count: int) -> None:
+        """Warn where the error at ``count`` new points is far above that of the factorization; few points vary."""
+        assert self.kernel is not None
+        if self.error_estimate is None or self.kernel.noise or count < _LEAST_CHECKED:
             return
         expected = max(self.error_estimate.value, float(np.finfo(self.dtype).eps))
         if estimate.value - estimate.stderr > _UNLIKE * expected:
             warnings.warn(
                 f"The relative error of K(X_new, X) is about {estimate.value:.2g}, and that of the factorization "
-                f"{expected:.2g}: many new points are unlike the points that were factorized. Factorize both together, "
-                "or take a larger bandwidth.",
+                f"{expected:.2g}: many new points are far from the points that were factorized. Factorize both "
+                "together, or take a larger bandwidth.",
                 AccuracyWarning,
                 stacklevel=3,
             )
@@ -242,9 +246,11 @@ class BlockBasis(Product):
     @cached_property
     def _probes(self) -> tuple[FloatArray, BlockDiagonal, FloatArray]:
         """Some landmarks of all clusters, mapped, u(x) of each, and the number of points that each represents."""
-        points = np.unique(np.concatenate([extension.points for extension in self.extensions]), axis=0)
+        rng, most = np.random.default_rng(0), math.ceil(2 * _PROBES / self.n_clusters)
+        some = [e.points[rng.permutation(len(e.points))[:most]] for e in self.extensions]
+        points = np.unique(np.concatenate(some), axis=0)
         if len(points) > _PROBES:
-            points = points[np.random.default_rng(0).choice(len(points), _PROBES, replace=False)]
+            points = points[rng.choice(len(points), _PROBES, replace=False)]
         U = self._continued(points)
         sizes = self.partition.sizes / np.maximum(U.partition.sizes, 1)
         return points, U, sizes[U.partition.labels]
@@ -264,6 +270,10 @@ class BlockBasis(Product):
     def _variances(self) -> tuple[tuple[FloatArray, ...], FloatArray]:
         """What `extend` shortens by: computed at its first call, and kept."""
         return variance_roots(self.inner), largest_variances(self.basis, self.inner)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name not in ("_probes", "_variances")}
 
     def __repr__(self) -> str:
         n = self.shape[0]

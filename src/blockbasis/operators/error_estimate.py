@@ -36,8 +36,10 @@ class ErrorEstimate:
     def of_sampled_rows(cls, errors: FloatArray, norms: FloatArray) -> ErrorEstimate:
         """From the squared error and the squared norm of each of some rows."""
         error, norm = float(errors.sum()), float(norms.sum())
-        if norm <= 0 or error <= 0:
+        if error == 0:
             return cls(0.0, 0.0, exact=False)
+        if not 0 < norm < np.inf or not error < np.inf:  # nothing to relate the error to
+            return cls(np.inf, 0.0, exact=False)
         value = (error / norm) ** 0.5
         # The squared error is a ratio of two sums over the same rows.
         spread = float(np.std(errors - value**2 * norms)) * len(errors) ** 0.5

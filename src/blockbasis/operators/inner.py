@@ -65,6 +65,10 @@ class Panel:
         for array in (self.columns, self.widths, self.values):
             array.setflags(write=False)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Unpickled arrays are writable until the panel is made anew.
+        return Panel, (self.row, self.columns, self.widths, self.values)
+
     @property
     def height(self) -> int:
         return int(self.values.shape[0])
@@ -185,7 +189,8 @@ class InnerMatrix:
 
     def _own(self, panel: Panel) -> int:
         """Columns of a panel that belong to a diagonal block of a symmetric C."""
-        return panel.height if self.symmetric and panel.columns[:1] == panel.row else 0
+        diagonal = self.symmetric and len(panel.columns) > 0 and panel.columns[0] == panel.row
+        return panel.height if diagonal else 0
 
     @property
     def nbytes(self) -> int:

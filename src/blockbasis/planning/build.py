@@ -50,14 +50,14 @@ _RAISES = 8
 _RAISED_SHARE = 0.6
 #: Where making C semi-definite adds error, ranks are chosen for a smaller error, with this additional factor.
 _LESS_ERROR = 0.95
-#: Share of the allowed squared error that trimmed blocks of C may add, and the share of the floats that blocks beside
-#: the diagonal must have for it.
+#: Share of the floats that blocks of C beside the diagonal must have to be trimmed, and share of the allowed squared
+#: error that this may add.
+_WORTH_TRIMMING = 0.2
 _TRIMMED_SHARE = 0.12
 #: Share to leave for the repair of a C that trimming makes indefinite. Trimmed blocks can add more error at all points
 #: than at the points that the bases were sketched from: largest factors of the error between one trial and the next.
 _REPAIR_SHARE = 0.05
-_LESS_TRIMMED = (0.9, 0.5, 0.3, 0.0)
-_WORTH_TRIMMING = 0.2
+_LESS_TRIMMED = (0.9, 0.5, 0.3, 0.1)
 #: Ranks are not raised once this share of the entries of the matrix was evaluated.
 _MOST_ENTRIES = 0.6
 #: Largest factor by which the predicted error of a cluster is corrected, relative to the other clusters.
@@ -87,7 +87,17 @@ def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: in
     planning = matrix.entries
     sizes = _sample_sizes(partition, plan.sketched, goal)
     whole, matrix = matrix, matrix.single if plan.single else matrix.double
-    bases = make_bases(matrix, partition, plan.sketched, method, sizes, of_bases, n_jobs, least_gains=plan.least_gains)
+    bases = make_bases(
+        matrix,
+        partition,
+        plan.sketched,
+        method,
+        sizes,
+        of_bases,
+        n_jobs,
+        least_gains=plan.least_gains,
+        keep_samples=True,
+    )
     for_bases = matrix.entries - planning
     check = HeldOutCheck(matrix, partition, _expected_errors(bases), of_check)
     kept = None
@@ -164,7 +174,7 @@ def _affordable(plan: Plan, draft: Draft) -> tuple[IntArray, float]:
         partition, itemsize = plan.partition, plan.dtype.itemsize
         n, k, d = partition.n_points, partition.n_clusters, plan.n_features
         landmarks = np.array([float(len(basis.landmarks)) for basis in draft.bases])
-        fixed = float(landmarks.sum()) * d + (8 * (n + k + 1 + k * d + k) + _FILE_BYTES) / itemsize
+        fixed = float(landmarks.sum()) * d + (8 * (n + k + 1 + k * d + k + k * (k + 1) // 2) + _FILE_BYTES) / itemsize
         per_function = landmarks + draft.ranks / 2
     allocation = _allocation(draft, plan.method.diagonal, fixed, per_function)
     ranks = allocation.affordable(plan.goal.memory)[0]
@@ -204,7 +214,8 @@ def _spending_budget(
             f"points with {plan.n_features} columns. Got {plan.goal.memory * itemsize:,} instead: take more memory, or "
             "fewer clusters by n_clusters."
         )
-    return semidefinite_draft(matrix, draft.truncated(ranks), _allocation(draft, plan.method.diagonal).error(ranks))
+    truncated = draft.truncated(ranks).without_samples()
+    return semidefinite_draft(matrix, truncated, _allocation(draft, plan.method.diagonal).error(ranks))
 
 
 #: Bytes of a file beside its arrays.
@@ -253,7 +264,7 @@ def _meeting_tolerance(
             break
         bases = _raised_bases(matrix, plan, draft.bases, np.where(same, 0, raised), sizes, streams[0], n_jobs)
         draft = sketched_draft(matrix, partition, bases, method, sizes, streams[1], n_jobs, kept, (draft, same))
-    draft = semidefinite_draft(matrix, draft, plan.goal.allowed(measured.norm))
+    draft = semidefinite_draft(matrix, draft.without_samples(), plan.goal.allowed(measured.norm))
     values = check.evaluate(matrix, draft, n_jobs)
     return draft, values, _share_of_allowed(plan, check, draft, values)[0]
 
@@ -288,7 +299,8 @@ def _trimming_pays(plan: Plan, draft: Draft) -> bool:
     ranks = draft.ranks
     own = int((ranks * (ranks + 1) // 2).sum())
     stored = draft.inner.stored + int(plan.partition.sizes @ ranks)
-    sparse = plan.method.cutoff is None and draft.inner.density < SPARSE
+    # An exact inner matrix has all blocks; blocks that the caller cut off are not trimmed further.
+    sparse = plan.method.inner == "sampled" and plan.method.cutoff is None and draft.inner.density < SPARSE
     return sparse and draft.inner.stored - own > _WORTH_TRIMMING * stored
 
 
@@ -314,7 +326,9 @@ def _raised_bases(
     """New bases where the rank is positive, the old bases where it is zero."""
     method = replace(plan.method, inner="sampled")
     chosen = np.flatnonzero(ranks)
-    fresh = make_bases(matrix, plan.partition, ranks, method, sizes, rng, n_jobs, chosen, earlier=bases)
+    fresh = make_bases(
+        matrix, plan.partition, ranks, method, sizes, rng, n_jobs, chosen, earlier=bases, keep_samples=True
+    )
     result = list(bases)
     for i, basis in zip(chosen.tolist(), fresh, strict=True):
         result[i] = basis

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from blockbasis._typing import IntArray
-from blockbasis.construction.method import SampleSizes
+from blockbasis.construction.method import KEPT_ENTRIES, SampleSizes
 from blockbasis.matrix import KernelMatrix
 from blockbasis.planning.check import n_checked
 
@@ -45,7 +45,7 @@ def pays(stored: int, n: int) -> bool:
 def stored_floats(sizes: IntArray, ranks: IntArray, *, diagonal: bool, density: float = 1.0) -> int:
     """Floats that a product reads: U, each pair of symmetric entries of C once, D.
 
-    ``density`` is the share of the off-diagonal blocks of C that are kept.
+    ``density`` is the share of the entries of the off-diagonal blocks of C that are stored.
     """
     total, own = int(ranks.sum()), int((ranks * (ranks + 1) // 2).sum())
     others = (total * (total + 1) // 2) - own
@@ -136,7 +136,7 @@ def working_bytes(
     count = np.maximum(samples.rows * built, samples.least_rows)
     rows = np.where(sizes <= np.maximum(2 * count, samples.whole), sizes, count)
     columns = np.minimum(np.maximum(samples.columns * built, samples.least_columns), _most_columns(n, samples, known))
-    sampled = 5 * threads * int((rows * columns).max()) * 8
+    sampled = 5 * threads * int((rows * columns).max()) * 8 + 8 * min(int((rows * columns).sum()), KEPT_ENTRIES)
     inner = 8 * int((3 * density + 1) * total**2)
     check = 8 * n_checked(n) ** 2
     if n <= n_checked(n) and len(sizes) == 1:  # the entries of a single cluster make one strip

@@ -16,9 +16,11 @@ from blockbasis.matrix import CachedKernelMatrix, Counter, KernelMatrix, tiles
 from blockbasis.partition import Partition
 
 #: Up to so many points, the matrix is evaluated once, half of its entries by symmetry, and cached during compression:
-#: the samples together would have more entries. Isolated points need larger samples: pairs of near points are few.
+#: the samples together would have more entries. So is the matrix of up to twice as many points where the points are
+#: isolated (samples miss the few pairs of near points), or where surveys have evaluated this share of the entries.
 FEW_POINTS = 4096
-_FEW_ISOLATED_POINTS = 8192
+_SOME_THOUSAND_POINTS = 8192
+_SURVEYED = 0.25
 #: Points that show whether most points are isolated.
 _SOME_POINTS = 512
 #: Points between which entries are evaluated to estimate the norm of the matrix.
@@ -91,6 +93,8 @@ class Job:
     n_jobs : int
     counter : Counter
         Kernel entries evaluated so far.
+    cached : bool
+        Whether all entries are to be evaluated once and cached, however many points there are.
     """
 
     X: FloatArray
@@ -99,6 +103,7 @@ class Job:
     method: Method
     n_jobs: int
     counter: Counter = field(default_factory=Counter)
+    cached: bool = False
 
     @property
     def n_points(self) -> int:
@@ -112,11 +117,15 @@ class Job:
             return CachedKernelMatrix(self.kernel, points[order], self._entries, order, self.counter)
         return KernelMatrix(self.kernel, points[partition.order], counter=self.counter)
 
-    @cached_property
+    @property
     def known(self) -> bool:
         """Whether all entries of the matrix are evaluated once and cached."""
-        return self.n_points <= FEW_POINTS or (self.n_points <= _FEW_ISOLATED_POINTS and self._isolated())
+        n = self.n_points
+        if n <= FEW_POINTS or self.cached:
+            return True
+        return n <= _SOME_THOUSAND_POINTS and (self.counter.value > _SURVEYED * n**2 or self._isolated)
 
+    @cached_property
     def _isolated(self) -> bool:
         """Whether points have less energy with all other points than with themselves, as some points show it."""
         n, some = self.n_points, slice(0, _SOME_POINTS)

@@ -42,7 +42,7 @@ _IMPROVEMENT_OF_SMALL = 0.6
 _SHORT_WORK = 1e8
 _EXCESS_COST = 0.2
 #: No further number of clusters is surveyed once surveys have evaluated this share of the entries of the matrix.
-_SURVEYED = 0.1
+_SURVEYED = 0.25
 #: Ranks are roughly proportional to this power of the cluster size, and a survey takes a margin over that.
 _RANK_POWER = 0.4
 _MARGIN = 1.15
@@ -98,7 +98,7 @@ def _walk(job: Job, look: Callable[..., Survey], here: Survey, most: int) -> int
 
 
 def _surveyed_enough(job: Job) -> bool:
-    """Whether surveys have evaluated so many entries that none may follow; entries that are all known cost nothing."""
+    """Whether surveys have evaluated so many entries that none may follow."""
     return not job.known and job.counter.value > _SURVEYED * job.n_points**2
 
 
