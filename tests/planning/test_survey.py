@@ -62,12 +62,34 @@ def test_ranks_of_other_clusters_follow_their_sizes():
 @pytest.mark.parametrize("seed", range(5))
 def test_clusters_looked_at_stand_for_all_points(seed):
     sizes = np.random.default_rng(seed).integers(1, 400, 300)
-    parts = from_labels(np.zeros((sizes.sum(), 1)), np.repeat(np.arange(300), sizes))
-    picked, weights = module._pick_clusters(parts, 6, np.random.default_rng(seed))
+    X = np.zeros((sizes.sum(), 1))
+    parts = from_labels(X, np.repeat(np.arange(300), sizes))
+    picked, weights = module._pick_clusters(X, parts, 6, np.random.default_rng(seed))
     assert len(np.unique(picked)) == len(picked) <= 48
     assert weights @ parts.sizes[picked] == pytest.approx(sizes.sum())
-    few = from_labels(np.zeros((20, 1)), np.arange(20) % 4)
-    np.testing.assert_array_equal(module._pick_clusters(few, 6, np.random.default_rng(0))[1], np.ones(4))
+    few = from_labels(X[:20], np.arange(20) % 4)
+    np.testing.assert_array_equal(module._pick_clusters(X[:20], few, 6, np.random.default_rng(0))[1], np.ones(4))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_clusters_with_many_of_the_points_represent_themselves_alone(seed):
+    sizes = np.array([50_000, 20_000, *[10] * 40])
+    X = np.random.default_rng(seed).normal(size=(sizes.sum(), 2))
+    parts = from_labels(X, np.repeat(np.arange(len(sizes)), sizes))
+    picked, weights = module._pick_clusters(X, parts, 6, np.random.default_rng(seed))
+    np.testing.assert_array_equal(picked[:2], [0, 1])
+    np.testing.assert_allclose(weights, [1, 1, 10, 10, 10, 10])
+
+
+def test_clusters_of_every_spread_are_looked_at():
+    """A systematic sample: of ten clusters in the order of their spread, one of each pair of neighbours."""
+    rng = np.random.default_rng(0)
+    X = np.concatenate([scale * rng.normal(size=(100, 2)) for scale in (3, 1, 8, 2, 5, 9, 4, 10, 6, 7)])
+    parts = from_labels(X, np.repeat(np.arange(10), 100))
+    order = np.argsort(np.argsort([np.var(X[cluster], axis=0).sum() for cluster in parts.clusters]))
+    for seed in range(5):
+        picked, _ = module._pick_clusters(X, parts, 5, np.random.default_rng(seed))
+        np.testing.assert_array_equal(np.sort(order[picked]) // 2, np.arange(5))
 
 
 def test_the_smallest_blocks_of_all_surveyed_clusters_are_dropped():

@@ -37,6 +37,8 @@ _SAME = 0.1
 #: clusters, where they are small already, must gain more: their surveys are less accurate, and they take more time.
 _IMPROVEMENT = 0.95
 _IMPROVEMENT_OF_SMALL = 0.6
+#: Factors of the number of clusters among which a prediction chooses the next one to survey.
+_FACTORS = (0.5, 0.7, 1.4, 2.0)
 #: Work that is short, in kernel entries: some tenths of a second. Every doubling of excessive work counts as this share
 #: of the floats.
 _SHORT_WORK = 1e8
@@ -103,16 +105,17 @@ def _surveyed_enough(job: Job) -> bool:
 
 
 def _better_neighbour(job: Job, look: Callable[..., Survey], here: Survey, most: int) -> int:
-    """Twice or half the number of clusters where that costs less, otherwise the same number."""
+    """More or fewer clusters where they cost less, otherwise the same number."""
     k, cost = here.n_asked, _cost(job, here)
-    # Where C may be sparse, and for budgets, the cost of another number is not predictable.
     small = here.partition.n_points < 4 * _SMALL * k
-    both = small or job.goal.memory is not None
-    tried = []
-    if both or _predicted_cost(job, here, 2.0) < cost:
-        tried.append(min(2 * k, most))
-    if (both or _predicted_cost(job, here, 0.5) < cost) and here.mean_rank < _HIGHEST_RANK:
-        tried.append(max(k // 2, 1))
+    factors: list[float] = [0.5, 2.0]
+    if not small and job.goal.memory is None:  # C is not sparse: the cost of other numbers is predictable
+        predicted = {factor: _predicted_cost(job, here, factor) for factor in _FACTORS}
+        factors = [factor for factor in predicted if predicted[factor] < _IMPROVEMENT * cost]
+        factors = sorted(factors, key=lambda factor: predicted[factor])[:1]
+    if here.mean_rank >= _HIGHEST_RANK:
+        factors = [factor for factor in factors if factor >= 1]
+    tried = [min(max(round(factor * k), 1), most) for factor in factors]
     costs = {other: _cost(job, look(other, limit=1.1 * here.stored)) for other in tried if other != k}
     best = min(costs, key=lambda other: costs[other], default=k)
     sampled = small and job.goal.memory is None and not job.known

@@ -169,7 +169,7 @@ def survey(
     least = _CLUSTERS if rank < _HIGH_RANK else _CLUSTERS_OF_HIGH_RANK
     if n <= FEW_POINTS:
         least = _CLUSTERS_OF_FEW_POINTS
-    picked, weights = _pick_clusters(partition, least, rng)
+    picked, weights = _pick_clusters(matrix.rows, partition, least, rng)
     sizes = partition.sizes[picked]
     most = most_directions(sizes)
     highest = np.minimum(rank, most)
@@ -181,35 +181,55 @@ def survey(
         for a, each in zip(todo, map_threads(_survey_cluster, tasks, job.n_jobs, f"look at {k} clusters"), strict=True):
             found[a] = each
         result = _summary(job, k, partition, found, picked, weights)
-        todo = np.flatnonzero((result.ranks >= highest) & (highest < most))
+        wanted = _wanted_ranks(job, result, np.minimum(2 * highest, most))
+        todo = np.flatnonzero((wanted >= highest) & (highest < most))
         if not len(todo):
             return result
-        wanted = _wanted_ranks(job, result, found)
-        if not result.complete and result.allocation.stored(np.minimum(wanted, most)) > limit:
+        if not result.complete and result.allocation.stored(wanted) > limit:
             return result
         steps = np.clip(_MARGIN * wanted, _LEAST_GROWTH * highest, 2 * highest)
         highest[todo] = np.minimum(np.ceil(steps), most).astype(np.intp)[todo]
 
 
-def _wanted_ranks(job: Job, result: Survey, found: list[ClusterSurvey]) -> FloatArray:
-    """Ranks at which residuals would meet the goal if they went on decaying."""
-    if job.goal.tol is None or result.complete:
-        return 2.0 * result.ranks
-    excess = result.error / max(_allowed(job, result.partition), np.finfo(np.float64).tiny)
-    rates = np.array([decay_rate(each.residuals) for each in found])
-    return np.asarray(result.ranks + np.log(max(excess, 1.0)) / rates)
+def _wanted_ranks(job: Job, result: Survey, largest: IntArray) -> IntArray:
+    """Ranks that would meet the goal if residuals went on decaying at the rate of the surveyed ranks."""
+    surveyed = result.allocation
+    residuals = [_extrapolated(each, int(rank)) for each, rank in zip(surveyed.residuals, largest, strict=True)]
+    allocation = replace(surveyed, residuals=residuals)
+    if job.goal.memory is not None:
+        return allocation.affordable(job.goal.memory)[0]
+    return allocation.within(_allowed(job, result.partition))[0]
 
 
-def _pick_clusters(partition: Partition, least: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
-    """Clusters to survey, drawn by size, and the number of clusters that each of them represents."""
+def _extrapolated(residuals: FloatArray, rank: int) -> FloatArray:
+    """Residuals up to the given rank, those beyond the known ones by exponential decay."""
+    further = np.arange(1, rank + 2 - len(residuals))
+    return np.concatenate((residuals, residuals[-1] * np.exp(-decay_rate(residuals) * further)))
+
+
+def _pick_clusters(
+    points: FloatArray, partition: Partition, least: int, rng: np.random.Generator
+) -> tuple[IntArray, FloatArray]:
+    """Clusters to survey, and the number of clusters that each of them represents; points are in cluster order.
+
+    Large clusters are taken with certainty. The others are a systematic sample by size, in the order of the spread of
+    the clusters: clusters of a larger spread have higher ranks.
+    """
     n, k, sizes = partition.n_points, partition.n_clusters, partition.sizes
     count = int(np.clip(_LOOKED_AT * k // n, least, _MOST_CLUSTERS))
     if k <= count:
         return np.arange(k), np.ones(k)
-    steps = (np.arange(count) + rng.random()) * n / count
-    order = rng.permutation(k)
-    picked = np.unique(order[np.searchsorted(np.cumsum(sizes[order]), steps, side="right")])
-    return picked, n / len(picked) / sizes[picked]  # each represents the same number of points
+    by_size = np.argsort(-sizes, kind="stable")
+    others = np.cumsum(sizes[by_size][::-1])[::-1]  # points of each cluster and of all smaller ones
+    n_certain = int(np.argmax((count - np.arange(count)) * sizes[by_size[:count]] < others[:count]))
+    certain, rest = by_size[:n_certain], by_size[n_certain:]
+    spread = [np.var(points[partition.cluster(i)], axis=0).sum() for i in rest]
+    rest = rest[np.argsort(spread, kind="stable")]
+    step = sizes[rest].sum() / (count - n_certain)
+    places = (np.arange(count - n_certain) + rng.random()) * step
+    drawn = rest[np.searchsorted(np.cumsum(sizes[rest]), places, side="right")]
+    # Each of the drawn clusters represents the same number of points.
+    return np.concatenate((certain, drawn)), np.concatenate((np.ones(n_certain), step / sizes[drawn]))
 
 
 def _survey_cluster(
