@@ -84,8 +84,8 @@ def test_clusters_with_many_of_the_points_represent_themselves_alone(seed):
 def test_clusters_of_every_spread_are_looked_at():
     """A systematic sample: of ten clusters in the order of their spread, one of each pair of neighbours."""
     rng = np.random.default_rng(0)
-    X = np.concatenate([scale * rng.normal(size=(100, 2)) for scale in (3, 1, 8, 2, 5, 9, 4, 10, 6, 7)])
-    parts = from_labels(X, np.repeat(np.arange(10), 100))
+    X = np.concatenate([scale * rng.normal(size=(1000, 2)) for scale in (3, 1, 8, 2, 5, 9, 4, 10, 6, 7)])
+    parts = from_labels(X, np.repeat(np.arange(10), 1000))
     order = np.argsort(np.argsort([np.var(X[cluster], axis=0).sum() for cluster in parts.clusters]))
     for seed in range(5):
         picked, _ = module._pick_clusters(X, parts, 5, np.random.default_rng(seed))
