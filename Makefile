@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test test-oldest test-newest fuzz fuzz-full lint format bench bench-full clean
 
 demo: $(VENV)/.demo
-	$(BIN)/python -m blockbasis.demo
+	$(BIN)/python -m blockbasis.cli.demo
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term:skip-covered --cov-fail-under=95
