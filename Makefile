@@ -38,6 +38,7 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 format: $(VENV)/.lint
 	$(BIN)/ruff check --fix .
@@ -54,7 +55,7 @@ bench-full: $(VENV)/.peers
 	$(BIN)/python benchmarks/page.py
 
 clean:
-	rm -rf $(VENV) $(VENV)-oldest $(VENV)-newest .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
+	rm -rf $(VENV) $(VENV)-oldest $(VENV)-newest .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
