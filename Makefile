@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test test-oldest test-newest fuzz fuzz-full lint format bench bench-full clean
 
 demo: $(VENV)/.demo
-	$(BIN)/python -m blockbasis.demo
+	$(BIN)/python -m blockbasis.cli.demo
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term:skip-covered --cov-fail-under=95
@@ -38,6 +38,7 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 format: $(VENV)/.lint
 	$(BIN)/ruff check --fix .
@@ -54,7 +55,7 @@ bench-full: $(VENV)/.peers
 	$(BIN)/python benchmarks/page.py
 
 clean:
-	rm -rf $(VENV) $(VENV)-oldest $(VENV)-newest .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
+	rm -rf $(VENV) $(VENV)-oldest $(VENV)-newest .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

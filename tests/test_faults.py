@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import blockbasis as bb
-from blockbasis import progress
+from blockbasis._utils import progress
 from blockbasis.datasets import unit_cube_mixture
 
 X = unit_cube_mixture(250, 3, rng=0)

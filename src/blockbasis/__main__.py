@@ -9,7 +9,7 @@ import sys
 def main() -> None:
     """Run the command line, or say that it is an extra."""
     try:
-        from blockbasis.cli import app
+        from blockbasis.cli.app import app
     except ImportError as error:
         if error.name not in ("typer", "rich"):
             raise

@@ -16,8 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.neighbors import NearestNeighbors
 
-from blockbasis._typing import FloatArray, IntArray
-from blockbasis._validation import check_choice, check_labels
+from blockbasis._utils.typing import FloatArray, IntArray
+from blockbasis._utils.validation import check_choice, check_labels
 
 PARTITIONS = ("kmeans", "kcenters", "random")
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse.linalg import ArpackError
 
 import blockbasis as bb
-from blockbasis import spectrum
+from blockbasis.accuracy import spectrum
 from blockbasis.baselines import nystrom, nystrom_kmeans, nystrom_leverage, rpcholesky, svd
 
 MODULE = sys.modules["blockbasis.baselines.svd"]

@@ -19,7 +19,7 @@ from blockbasis.construction.method import ACCURATE, FAST, SURVEY
 from blockbasis.construction.sampled_block import evaluate_block, sample_block
 from blockbasis.construction.sampling import every_column
 from blockbasis.datasets import unit_cube_mixture
-from blockbasis.matrix import KernelMatrix
+from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.partition import from_labels, kmeans
 
 #: Samples so few that clusters of some hundred points are sampled.

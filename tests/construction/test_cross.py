@@ -6,7 +6,7 @@ import pytest
 import blockbasis as bb
 from blockbasis.construction.cross import cross_factorization
 from blockbasis.construction.method import Method
-from blockbasis.matrix import KernelMatrix
+from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.partition import kmeans
 
 METHODS = {

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import blockbasis as bb
+from blockbasis._utils.tiling import _TILE_ENTRIES
 from blockbasis.construction.inner_matrix import (
     drop_small_blocks,
     inner_of_blocks,
@@ -14,7 +15,7 @@ from blockbasis.construction.inner_matrix import (
     transformed_inner,
     truncated_inner,
 )
-from blockbasis.matrix import _TILE_ENTRIES, KernelMatrix
+from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.operators.inner import Cutoff, InnerMatrix
 from blockbasis.partition import from_labels, kmeans
 
@@ -72,7 +73,7 @@ def test_tiles_do_not_change_the_blocks(points, monkeypatch):
     for method in ("sampled", "exact"):
         whole = bb.factorize(points, bb.Cauchy(0.4), inner=method, **settings).inner.todense()
         with monkeypatch.context() as patch:
-            patch.setattr("blockbasis.matrix._TILE_ENTRIES", 32 * 70)
+            patch.setattr("blockbasis._utils.tiling._TILE_ENTRIES", 32 * 70)
             tiled = bb.factorize(points, bb.Cauchy(0.4), inner=method, **settings).inner.todense()
         np.testing.assert_allclose(tiled, whole, atol=1e-10)
 

@@ -14,7 +14,7 @@ from blockbasis.construction.paper import (
 )
 from blockbasis.construction.sampling import every_column, uniform_sampling
 from blockbasis.kernels import as_kernel
-from blockbasis.matrix import KernelMatrix
+from blockbasis.kernels.evaluator import KernelMatrix
 
 N, CLUSTER = 80, slice(20, 40)
 

@@ -7,7 +7,7 @@ import blockbasis as bb
 from blockbasis.construction.method import ACCURATE, FAST, Method
 from blockbasis.construction.pipeline import assemble, factorize_with_ranks, make_bases, orthonormalize, sketched_draft
 from blockbasis.datasets import unit_cube_mixture
-from blockbasis.matrix import KernelMatrix
+from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.operators.entries import Entries
 from blockbasis.partition import kmeans
 

@@ -17,7 +17,7 @@ from blockbasis.construction.sampling import (
     uniform_sampling,
 )
 from blockbasis.kernels import as_kernel
-from blockbasis.matrix import KernelMatrix
+from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.partition import from_labels
 
 N, CLUSTER = 80, slice(20, 40)
@@ -167,7 +167,7 @@ def test_leverage_scores_approximate_the_leading_ones(matrix):
 def test_leverage_scores_tile_by_tile(matrix, monkeypatch):
     whole = leverage_scores(matrix, CLUSTER, 5, np.random.default_rng(0))
     before = matrix.entries
-    monkeypatch.setattr("blockbasis.matrix._TILE_ENTRIES", 20 * 7)
+    monkeypatch.setattr("blockbasis._utils.tiling._TILE_ENTRIES", 20 * 7)
     np.testing.assert_allclose(leverage_scores(matrix, CLUSTER, 5, np.random.default_rng(0)), whole, rtol=1e-9)
     assert matrix.entries - before == 20 * N
 

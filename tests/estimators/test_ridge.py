@@ -178,7 +178,7 @@ def test_new_points_in_pieces(regression, monkeypatch):
     X, y, _ = regression
     model = bb.KernelRidge(0.1, **COMPRESSED).fit(X, y)
     whole = model.predict(X)
-    monkeypatch.setattr("blockbasis.matrix._TILE_ENTRIES", 500)
+    monkeypatch.setattr("blockbasis._utils.tiling._TILE_ENTRIES", 500)
     np.testing.assert_allclose(model.predict(X), whole, atol=1e-9)
     np.testing.assert_allclose([model.predict(x[np.newaxis])[0] for x in X[:20]], whole[:20], atol=1e-9)
 
@@ -254,7 +254,7 @@ def test_progress_is_shown(regression, monkeypatch):
         def close(self):
             pass
 
-    monkeypatch.setattr("blockbasis.progress._bar", Bar)
+    monkeypatch.setattr("blockbasis._utils.progress._bar", Bar)
     quiet = bb.KernelRidge(1e-3, **COMPRESSED).fit(X, y).predict(X_new)
     assert not stages
     shown = bb.KernelRidge(1e-3, verbose=1, **COMPRESSED).fit(X, y).predict(X_new)

@@ -8,9 +8,9 @@ import pytest
 from sklearn.base import clone
 
 import blockbasis as bb
+from blockbasis._utils.progress import reporting
 from blockbasis.estimators import ridge_search, search
 from blockbasis.estimators.exact_ridge import leave_one_out
-from blockbasis.progress import reporting
 
 
 def data(seed=0, n=900):

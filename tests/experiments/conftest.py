@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from blockbasis.experiments import points
+from blockbasis.experiments.framework import points
 
 #: Data sets in place of the real ones, so that every experiment runs without them: as many columns, few points.
 SHAPES = {

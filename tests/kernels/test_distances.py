@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 import blockbasis as bb
 from blockbasis.kernels import RADIAL_KERNELS, squared_distances
 from blockbasis.kernels.distances import ENTRY_ERROR
-from blockbasis.matrix import KernelMatrix
+from blockbasis.kernels.evaluator import KernelMatrix
 
 KERNELS = [*RADIAL_KERNELS.values(), lambda h: bb.Matern(h, nu=0.5), lambda h: bb.Matern(h, nu=2.5)]
 

@@ -219,7 +219,7 @@ def test_large_sets_of_new_points_are_worked_through_in_tiles(clouds, monkeypatc
     A = factored(clouds)
     new = np.random.default_rng(0).normal(size=(50, 2))
     whole = A.extend(new).todense()
-    monkeypatch.setattr("blockbasis.matrix._TILE_ENTRIES", 200)
+    monkeypatch.setattr("blockbasis._utils.tiling._TILE_ENTRIES", 200)
     np.testing.assert_allclose(A.extend(new).todense(), whole, atol=1e-12)
 
 

@@ -7,7 +7,7 @@ import blockbasis as bb
 from blockbasis.construction.method import FAST, Method
 from blockbasis.construction.pipeline import assemble, make_bases, sketched_draft
 from blockbasis.datasets import unit_cube_mixture
-from blockbasis.matrix import KernelMatrix
+from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.operators.entries import Entries
 from blockbasis.partition import from_labels, kmeans
 from blockbasis.planning import check as module

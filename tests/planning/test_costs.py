@@ -6,7 +6,7 @@ import pytest
 import blockbasis as bb
 from blockbasis.construction.method import ACCURATE, FAST
 from blockbasis.datasets import unit_cube_mixture
-from blockbasis.matrix import KernelMatrix
+from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.planning.costs import (
     Rates,
     Work,

@@ -5,7 +5,7 @@ import pytest
 
 import blockbasis as bb
 from blockbasis.construction.method import Method
-from blockbasis.matrix import CachedKernelMatrix
+from blockbasis.kernels.evaluator import CachedKernelMatrix
 from blockbasis.partition import from_labels
 from blockbasis.planning import goal as module
 from blockbasis.planning.goal import Goal, Job

@@ -8,7 +8,7 @@ import pytest
 
 import blockbasis as bb
 from blockbasis.datasets import unit_cube_mixture
-from blockbasis.matrix import KernelMatrix
+from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.partition import from_labels
 from blockbasis.planning.paper_rule import candidates, dichotomy, memory_bound, select, select_ranks
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from blockbasis._linalg import eigenpairs
+from blockbasis._utils.linalg import eigenpairs
 from blockbasis.solvers import shifted
 
 EPS = float(np.finfo(np.float64).eps)

@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from blockbasis._typing import Seed
-from blockbasis._validation import check_choice
+from blockbasis._utils.typing import Seed
+from blockbasis._utils.validation import check_choice
 from blockbasis.baselines.bbf import bbf, bbf_paper
 from blockbasis.baselines.clra import clra
 from blockbasis.baselines.ifgt import ifgt

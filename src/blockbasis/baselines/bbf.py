@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from blockbasis._parallel import single_threaded
-from blockbasis._typing import FloatArray, IntArray, Seed
+from blockbasis._api import factorize
+from blockbasis._utils.parallel import single_threaded
+from blockbasis._utils.typing import FloatArray, IntArray, Seed
 from blockbasis.baselines.protocol import (
     Approximation,
     Problem,
@@ -18,8 +19,7 @@ from blockbasis.baselines.protocol import (
     check_one_each,
     check_problem,
 )
-from blockbasis.factorize import factorize
-from blockbasis.matrix import KernelMatrix
+from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.partition import Partition, kmeans
 from blockbasis.planning.costs import stored_floats

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from blockbasis._linalg import leading_eigenpairs
-from blockbasis._parallel import single_threaded
-from blockbasis._typing import FloatArray, IntArray, Seed
+from blockbasis._utils.linalg import leading_eigenpairs
+from blockbasis._utils.parallel import single_threaded
+from blockbasis._utils.typing import FloatArray, IntArray, Seed
 from blockbasis.baselines.protocol import Clustered, Problem, check_clusters, check_problem, largest
 from blockbasis.construction.inner_matrix import exact_block, inner_of_blocks
-from blockbasis.matrix import KernelMatrix
+from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.operators.block_diagonal import BlockDiagonal
 from blockbasis.partition import Partition, kmeans
 from blockbasis.planning.costs import stored_floats

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from blockbasis._parallel import single_threaded
-from blockbasis._typing import FloatArray, IntArray, Seed
-from blockbasis._validation import check_fraction, check_points, check_rng
+from blockbasis._utils.parallel import single_threaded
+from blockbasis._utils.tiling import tiles
+from blockbasis._utils.typing import FloatArray, IntArray, Seed
+from blockbasis._utils.validation import check_fraction, check_points, check_rng
 from blockbasis.baselines.protocol import Approximation
 from blockbasis.exceptions import AccuracyWarning
 from blockbasis.kernels import Gaussian, as_kernel
-from blockbasis.matrix import tiles
 from blockbasis.operators.exact import ExactKernel
 from blockbasis.operators.product import Product
 from blockbasis.partition import Partition, kcenters

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from blockbasis._parallel import single_threaded
-from blockbasis._typing import FloatArray, IntArray, Seed
+from blockbasis._utils.parallel import single_threaded
+from blockbasis._utils.typing import FloatArray, IntArray, Seed
 from blockbasis.baselines.protocol import Clustered, Problem, check_clusters, check_problem, largest
-from blockbasis.matrix import KernelMatrix
+from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.operators.block_diagonal import BlockDiagonal
 from blockbasis.operators.inner import InnerMatrix
 from blockbasis.partition import Partition, kmeans

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from blockbasis._linalg import nystrom_factor
-from blockbasis._parallel import single_threaded
-from blockbasis._typing import Seed
+from blockbasis._utils.linalg import nystrom_factor
+from blockbasis._utils.parallel import single_threaded
+from blockbasis._utils.typing import Seed
 from blockbasis.baselines.protocol import LowRank, check_problem, low_rank, rounding
 
 #: Columns drawn for each unit of rank, as the paper's section 4.2 has it.

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from blockbasis._linalg import nystrom_factor
-from blockbasis._parallel import single_threaded
-from blockbasis._typing import Seed
+from blockbasis._utils.linalg import nystrom_factor
+from blockbasis._utils.parallel import single_threaded
+from blockbasis._utils.typing import Seed
+from blockbasis.accuracy.spectrum import leverage_scores
 from blockbasis.baselines.nystrom import OVERSAMPLING
 from blockbasis.baselines.protocol import LowRank, check_problem, low_rank, rounding
 from blockbasis.operators.exact import ExactKernel
-from blockbasis.spectrum import leverage_scores
 
 
 def nystrom_leverage(

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from blockbasis._typing import FloatArray, Seed
-from blockbasis._validation import check_integer, check_memory, check_points, check_rng
+from blockbasis._utils.typing import FloatArray, Seed
+from blockbasis._utils.validation import check_integer, check_memory, check_points, check_rng
 from blockbasis.kernels import as_kernel
-from blockbasis.matrix import KernelMatrix, check_function
+from blockbasis.kernels.evaluator import KernelMatrix, check_function
 from blockbasis.operators.block_diagonal import BlockDiagonal
 from blockbasis.operators.inner import InnerMatrix
 from blockbasis.operators.product import Product

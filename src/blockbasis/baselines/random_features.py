@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from blockbasis._parallel import single_threaded
-from blockbasis._typing import FloatArray, Seed
+from blockbasis._utils.parallel import single_threaded
+from blockbasis._utils.typing import FloatArray, Seed
 from blockbasis.baselines.protocol import LowRank, check_problem, low_rank
 from blockbasis.kernels import Cauchy, Gaussian, InverseMultiquadric, Kernel, Laplacian, Matern, RationalQuadratic
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from blockbasis._parallel import single_threaded
-from blockbasis._typing import FloatArray, IntArray, Seed
+from blockbasis._utils.parallel import single_threaded
+from blockbasis._utils.typing import FloatArray, IntArray, Seed
 from blockbasis.baselines.protocol import LowRank, Problem, check_problem, low_rank
 
 #: Pivots proposed at a time: few enough that their residual block costs little, many enough for matrix products.

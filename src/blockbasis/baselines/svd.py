@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import ArpackError
 
-from blockbasis._linalg import leading_eigenpairs
-from blockbasis._parallel import single_threaded
-from blockbasis._typing import FloatArray, Seed
+from blockbasis._utils.linalg import leading_eigenpairs
+from blockbasis._utils.parallel import single_threaded
+from blockbasis._utils.typing import FloatArray, Seed
+from blockbasis.accuracy.spectrum import lanczos, thinned
 from blockbasis.baselines.protocol import LowRank, Problem, check_problem, low_rank
 from blockbasis.operators.exact import ExactKernel
-from blockbasis.spectrum import lanczos, thinned
 
 #: Points up to which LAPACK decomposes the dense matrix, and up to which the matrix is kept dense for ARPACK.
 _LAPACK_POINTS = 2_048

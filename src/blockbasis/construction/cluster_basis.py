@@ -15,8 +15,8 @@ import numpy as np
 from scipy import linalg
 from scipy.optimize import isotonic_regression
 
-from blockbasis._linalg import shifted_cholesky
-from blockbasis._typing import FloatArray, Index, IntArray
+from blockbasis._utils.linalg import shifted_cholesky
+from blockbasis._utils.typing import FloatArray, Index, IntArray
 from blockbasis.construction.directions import (
     OVERSAMPLING,
     Directions,
@@ -27,7 +27,7 @@ from blockbasis.construction.directions import (
 from blockbasis.construction.method import SampleSizes
 from blockbasis.construction.sampled_block import SampledBlock, sample_block
 from blockbasis.construction.sampling import energy_sampling
-from blockbasis.matrix import KernelMatrix, coincidences
+from blockbasis.kernels.evaluator import KernelMatrix, coincidences
 from blockbasis.partition import Partition
 
 #: A cluster is kept whole where its rank exceeds this share of its points.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
-from blockbasis._typing import FloatArray, IntArray
+from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.construction.pivoting import important_columns
 
 #: Candidates of pivoted QR for each row that it chooses; more candidates take more time and give no better rows.

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from blockbasis._parallel import map_threads
-from blockbasis._typing import FloatArray, IntArray
+from blockbasis._utils.parallel import map_threads
+from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.construction.cluster_basis import ClusterBasis
 from blockbasis.construction.coordinates import determining_rows, interpolate
 from blockbasis.construction.inner_matrix import exact_block, inner_of_blocks
 from blockbasis.construction.method import ACCURATE, Method
 from blockbasis.construction.paper import pairwise_block, paper_basis, pool_of_cluster
 from blockbasis.construction.pipeline import draw_columns
-from blockbasis.matrix import KernelMatrix
+from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.operators.block_diagonal import BlockDiagonal
 from blockbasis.operators.cross import CrossBlockBasis
 from blockbasis.operators.entries import Entries

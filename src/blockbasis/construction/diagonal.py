@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from blockbasis._linalg import diagonal_of, semidefinite_part, symmetric
-from blockbasis._typing import FloatArray, IntArray
+from blockbasis._utils.linalg import diagonal_of, semidefinite_part, symmetric
+from blockbasis._utils.typing import FloatArray, IntArray
 
 #: Over-relaxation of the updates of D. One update removes at most half of the difference: a factor below 2 is stable.
 _OVER_RELAXATION = 1.6

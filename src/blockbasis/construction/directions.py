@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blockbasis._linalg import column_energies, leading_eigenpairs
-from blockbasis._typing import FloatArray
+from blockbasis._utils.linalg import column_energies, leading_eigenpairs
+from blockbasis._utils.typing import FloatArray
 from blockbasis.construction.coordinates import determining_rows, interpolate
 from blockbasis.construction.diagonal import fit_core, unshared_diagonal
 from blockbasis.construction.method import SampleSizes
 from blockbasis.construction.sampled_block import SampledBlock
-from blockbasis.matrix import KernelMatrix
+from blockbasis.kernels.evaluator import KernelMatrix
 
 #: Random directions beyond the rank, and power iterations, of a randomized singular value decomposition.
 OVERSAMPLING = 8

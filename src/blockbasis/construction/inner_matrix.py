@@ -9,15 +9,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from blockbasis._linalg import semidefinite_part, symmetric
-from blockbasis._parallel import map_threads
-from blockbasis._typing import FloatArray, IntArray
+from blockbasis._utils.linalg import semidefinite_part, symmetric
+from blockbasis._utils.parallel import map_threads
+from blockbasis._utils.tiling import tiles
+from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.construction.cluster_basis import ClusterBasis
 from blockbasis.construction.coordinates import determining_rows, interpolate
 from blockbasis.construction.diagonal import fit_core
 from blockbasis.construction.method import SampleSizes
 from blockbasis.construction.sampling import cluster_energies
-from blockbasis.matrix import KernelMatrix, tiles
+from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.operators.inner import Cutoff, InnerMatrix, Panel
 from blockbasis.partition import Partition
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from blockbasis._typing import FloatArray, Index, IntArray
+from blockbasis._utils.typing import FloatArray, Index, IntArray
 from blockbasis.construction.cluster_basis import ClusterBasis, fitted_coefficients
 from blockbasis.construction.coordinates import determining_rows, interpolate
 from blockbasis.construction.pivoting import tournament
 from blockbasis.construction.sampling import ColumnSample, unscaled
-from blockbasis.matrix import KernelMatrix
+from blockbasis.kernels.evaluator import KernelMatrix
 
 #: The paper's q of Algorithm 1, and q and l of Algorithm 4.
 SAMPLING_ITERATIONS = 2

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from blockbasis._linalg import diagonal_of
-from blockbasis._parallel import map_threads
-from blockbasis._typing import FloatArray, IntArray
+from blockbasis._utils.linalg import diagonal_of
+from blockbasis._utils.parallel import map_threads
+from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.construction import sampling as sample
 from blockbasis.construction.cluster_basis import (
     ClusterBasis,
@@ -38,7 +38,7 @@ from blockbasis.construction.method import ACCURATE, KEPT_ENTRIES, Method, Sampl
 from blockbasis.construction.paper import pairwise_block, paper_basis, pool_of_cluster, randomized_sampling
 from blockbasis.construction.sampled_block import evaluate_block
 from blockbasis.construction.semidefinite import DECOMPOSED, semidefinite_inner
-from blockbasis.matrix import KernelMatrix
+from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.block_diagonal import BlockDiagonal
 from blockbasis.operators.entries import Entries

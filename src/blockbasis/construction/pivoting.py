@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy import linalg
 
-from blockbasis._typing import FloatArray, IntArray
+from blockbasis._utils.typing import FloatArray, IntArray
 
 #: Pivoted QR stops where |R_jj| / |R_11| is smaller than this.
 _PIVOT_TOLERANCE = 1e-12

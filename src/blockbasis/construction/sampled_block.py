@@ -7,11 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
-from blockbasis._linalg import column_energies
-from blockbasis._typing import FloatArray, IntArray
+from blockbasis._utils.linalg import column_energies
+from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.construction.method import SampleSizes
 from blockbasis.construction.sampling import ColumnSample, energy_sampling
-from blockbasis.matrix import CachedKernelMatrix, KernelMatrix, coincidences
+from blockbasis.kernels.evaluator import CachedKernelMatrix, KernelMatrix, coincidences
 from blockbasis.partition import Partition
 
 #: Part of the rows drawn by squared distance from the centre: points unlike the others decide how far a basis carries.

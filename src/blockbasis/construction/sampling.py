@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blockbasis._typing import FloatArray, IntArray
-from blockbasis.matrix import KernelMatrix, tiles
+from blockbasis._utils.tiling import tiles
+from blockbasis._utils.typing import FloatArray, IntArray
+from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.partition import Partition
 
 #: Columns for each unit of rank, for the methods that follow the paper's setting of 2r columns.

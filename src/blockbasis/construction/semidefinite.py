@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from blockbasis._linalg import DEFINITE, negative_eigenpairs
-from blockbasis._typing import FloatArray
+from blockbasis._utils.linalg import DEFINITE, negative_eigenpairs
+from blockbasis._utils.typing import FloatArray
 from blockbasis.operators.inner import InnerMatrix
 
 #: Negative eigenvalues below so many rounding units of the largest diagonal entry are rounding errors.

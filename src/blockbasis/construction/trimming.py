@@ -15,8 +15,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from blockbasis._linalg import leading_eigenpairs, symmetric
-from blockbasis._typing import FloatArray, IntArray
+from blockbasis._utils.linalg import leading_eigenpairs, symmetric
+from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.construction.pipeline import Draft
 from blockbasis.operators.inner import InnerMatrix, Panel
 

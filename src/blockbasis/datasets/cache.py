@@ -12,8 +12,8 @@ from typing import BinaryIO
 
 import numpy as np
 
-from blockbasis._files import replacing
-from blockbasis._typing import FloatArray
+from blockbasis._utils.files import replacing
+from blockbasis._utils.typing import FloatArray
 
 #: Names of the environment variables.
 DATA_HOME = "BLOCKBASIS_DATA"

@@ -12,7 +12,7 @@ from typing import NoReturn, TextIO
 
 import numpy as np
 
-from blockbasis._typing import FloatArray
+from blockbasis._utils.typing import FloatArray
 from blockbasis.datasets.cache import reason
 
 #: None stands for any number of blanks.

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from blockbasis._typing import FloatArray
-from blockbasis._validation import check_points
+from blockbasis._utils.typing import FloatArray
+from blockbasis._utils.validation import check_points
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
-from blockbasis._machine import available_memory
-from blockbasis._typing import FloatArray
+from blockbasis._utils.machine import available_memory
+from blockbasis._utils.typing import FloatArray
 from blockbasis.datasets.cache import reading, reason
 from blockbasis.datasets.csvfile import Contents, find_column, read_csv
 from blockbasis.datasets.dataset import Dataset

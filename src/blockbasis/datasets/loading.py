@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from blockbasis._typing import FloatArray
-from blockbasis._validation import check_choice, check_flag
+from blockbasis._utils.typing import FloatArray
+from blockbasis._utils.validation import check_choice, check_flag
 from blockbasis.datasets.cache import (
     DATA_HOME,
     DatasetError,

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import fetch_covtype, fetch_openml
 
-from blockbasis._typing import FloatArray
+from blockbasis._utils.typing import FloatArray
 from blockbasis.datasets.files import load_file
 
 _OTTO = "https://www.kaggle.com/c/otto-group-product-classification-challenge"

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from blockbasis._typing import FloatArray, IntArray, Seed
-from blockbasis._validation import check_integer, check_positive, check_rng
+from blockbasis._utils.typing import FloatArray, IntArray, Seed
+from blockbasis._utils.validation import check_integer, check_positive, check_rng
 
 #: Shares of the points: of the inner clusters in turn, and of the small clusters on the border.
 _INNER_SHARES = (0.2, 0.1)

@@ -18,12 +18,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from blockbasis._parallel import check_n_jobs
-from blockbasis._typing import FloatArray
-from blockbasis._validation import check_choice, check_integer, check_memory, check_positive
+from blockbasis._api import factorize, plan
+from blockbasis._utils.parallel import check_n_jobs
+from blockbasis._utils.typing import FloatArray
+from blockbasis._utils.validation import check_choice, check_integer, check_memory, check_positive
 from blockbasis.estimators.saving import described, recovered
 from blockbasis.estimators.structure import check_attributes, check_outputs
-from blockbasis.factorize import factorize, plan
 from blockbasis.kernels import RADIAL_KERNELS, Kernel, RadialKernel, WithMetric, as_kernel
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.partition import Partition

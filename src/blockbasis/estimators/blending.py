@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from blockbasis._typing import FloatArray, IntArray
-from blockbasis.matrix import tiles
+from blockbasis._utils.tiling import tiles
+from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.partition import Partition, nearest
 
 #: Clusters beyond the nearest that a point takes part in, on average over the points learnt from.

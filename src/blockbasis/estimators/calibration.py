@@ -8,7 +8,7 @@ import numpy as np
 from scipy import optimize
 from scipy.special import log_softmax
 
-from blockbasis._typing import FloatArray, IntArray
+from blockbasis._utils.typing import FloatArray, IntArray
 
 #: Logarithms of the slope and the power lie between these: classes that leave-one-out never confuses have no largest.
 _BOUNDS = (-5.0, 5.0)

@@ -13,8 +13,8 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from blockbasis._typing import FloatArray, IntArray
-from blockbasis._validation import check_flag
+from blockbasis._utils.typing import FloatArray, IntArray
+from blockbasis._utils.validation import check_flag
 from blockbasis.estimators.base import all_or_nothing, bandwidth_of
 from blockbasis.estimators.calibration import Calibration, calibrated
 from blockbasis.estimators.ridge_base import KernelRidgeEstimator

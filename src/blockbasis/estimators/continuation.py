@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from blockbasis._linalg import shifted_cholesky, symmetric
-from blockbasis._parallel import map_threads, single_threaded
-from blockbasis._typing import FloatArray, IntArray
+from blockbasis._utils.linalg import shifted_cholesky, symmetric
+from blockbasis._utils.parallel import map_threads, single_threaded
+from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.estimators.blending import Blend
 from blockbasis.estimators.expansion import Expansion
 from blockbasis.kernels import Kernel

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from blockbasis._linalg import exponents_of
-from blockbasis._parallel import single_threaded
-from blockbasis._typing import FloatArray
+from blockbasis._utils.linalg import exponents_of
+from blockbasis._utils.parallel import single_threaded
+from blockbasis._utils.progress import counting
+from blockbasis._utils.typing import FloatArray
 from blockbasis.kernels import Kernel
-from blockbasis.progress import counting
 
 #: Rows on which the pace of a factorization is measured.
 _PILOT_ROWS = 500

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blockbasis._parallel import map_threads, single_threaded
-from blockbasis._typing import FloatArray
+from blockbasis._utils.parallel import map_threads, single_threaded
+from blockbasis._utils.tiling import tiles
+from blockbasis._utils.typing import FloatArray
 from blockbasis.estimators.blending import Blend
 from blockbasis.kernels import Kernel
-from blockbasis.matrix import tiles
 
 
 @dataclass(frozen=True, eq=False)

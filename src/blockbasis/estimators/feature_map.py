@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
-from blockbasis._linalg import eigenpairs, energy_of, leading_eigenpairs, nystrom_factor, symmetric
-from blockbasis._parallel import map_threads, single_threaded
-from blockbasis._typing import FloatArray, IntArray
+from blockbasis._utils.linalg import eigenpairs, energy_of, leading_eigenpairs, nystrom_factor, symmetric
+from blockbasis._utils.parallel import map_threads, single_threaded
+from blockbasis._utils.tiling import tiles
+from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.estimators.blending import by_cluster
 from blockbasis.estimators.expansion import kernel_rows
 from blockbasis.kernels import Kernel
-from blockbasis.matrix import tiles
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.inner import InnerMatrix
 from blockbasis.operators.shortening import held_variance, shortened

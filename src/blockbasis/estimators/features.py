@@ -8,12 +8,12 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from blockbasis._validation import check_choice, check_integer
+from blockbasis._utils.progress import reporting
+from blockbasis._utils.validation import check_choice, check_integer
 from blockbasis.estimators.base import KernelEstimator, all_or_nothing, bandwidth_of
 from blockbasis.estimators.feature_map import FeatureMap, leading_root, left_out, own_roots
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.storage import storable
-from blockbasis.progress import reporting
 
 #: At least this share of the components in a row is common to all clusters, where the others are those of one.
 _SHARED = 0.25

@@ -9,8 +9,9 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from blockbasis._typing import FloatArray
-from blockbasis._validation import (
+from blockbasis._utils.progress import reporting
+from blockbasis._utils.typing import FloatArray
+from blockbasis._utils.validation import (
     check_choice,
     check_flag,
     check_integer,
@@ -36,8 +37,7 @@ from blockbasis.estimators.trend import TRENDS, Trend, column_scales, largest
 from blockbasis.kernels import Kernel
 from blockbasis.operators.storage import storable
 from blockbasis.planning.costs import dense_floats
-from blockbasis.progress import reporting
-from blockbasis.solvers.direct import RidgeSystem
+from blockbasis.solvers.ridge_system import RidgeSystem
 
 #: Noise that a search starts from, as a share of the targets' variance.
 _START_NOISE = 0.1

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
-from blockbasis._typing import FloatArray, IntArray
+from blockbasis._utils.typing import FloatArray, IntArray
 
 #: Points whose residuals are kept, at most.
 _POINTS = 4_000

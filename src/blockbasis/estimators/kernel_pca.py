@@ -8,9 +8,9 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from blockbasis._linalg import leading_eigenpairs
-from blockbasis._typing import FloatArray
-from blockbasis._validation import check_integer
+from blockbasis._utils.linalg import leading_eigenpairs
+from blockbasis._utils.typing import FloatArray
+from blockbasis._utils.validation import check_integer
 from blockbasis.estimators.base import KernelEstimator, all_or_nothing, bandwidth_of
 from blockbasis.estimators.continuation import extended
 from blockbasis.operators.block_basis import BlockBasis

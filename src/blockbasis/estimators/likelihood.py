@@ -16,7 +16,7 @@ import numpy as np
 from scipy import linalg, optimize
 from scipy.linalg import lapack
 
-from blockbasis._typing import FloatArray, IntArray
+from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.kernels import Kernel, Scaled, Sum, White
 from blockbasis.kernels.hyperparameters import are_lengths, log_parameters, sensitivities, with_log_parameters
 from blockbasis.partition import nearest_points

@@ -13,9 +13,9 @@ from typing import TypeAlias
 import numpy as np
 from scipy import linalg
 
-from blockbasis._linalg import shifted_cholesky
-from blockbasis._parallel import map_threads, single_threaded
-from blockbasis._typing import FloatArray, IntArray
+from blockbasis._utils.linalg import shifted_cholesky
+from blockbasis._utils.parallel import map_threads, single_threaded
+from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.estimators.blending import Blend
 from blockbasis.estimators.continuation import ROUNDING, Surroundings, among, mapped
 from blockbasis.estimators.expansion import Expansion

@@ -20,15 +20,15 @@ import numpy as np
 from scipy import linalg
 from scipy.linalg import blas
 
-from blockbasis._linalg import shifted_cholesky, symmetric
-from blockbasis._parallel import map_threads, single_threaded
-from blockbasis._typing import FloatArray, IntArray
+from blockbasis._utils.linalg import shifted_cholesky, symmetric
+from blockbasis._utils.parallel import map_threads, single_threaded
+from blockbasis._utils.tiling import tiles
+from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.estimators.blending import Blend
 from blockbasis.estimators.continuation import among, some_of, with_neighbours
 from blockbasis.estimators.expansion import Expansion, kernel_rows
 from blockbasis.estimators.posterior import Posterior
 from blockbasis.kernels import Kernel
-from blockbasis.matrix import tiles
 from blockbasis.partition import QUICK, Partition, kmeans, nearest, nearest_points
 
 #: Inducing points, points of a cluster, and points of a neighbourhood at most.

@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.sparse import csr_array, triu
 
-from blockbasis._linalg import diagonal_of, semidefinite_part, symmetric
-from blockbasis._parallel import map_threads, single_threaded
-from blockbasis._typing import FloatArray, IntArray
+from blockbasis._utils.linalg import diagonal_of, semidefinite_part, symmetric
+from blockbasis._utils.parallel import map_threads, single_threaded
+from blockbasis._utils.tiling import tiles
+from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.estimators.expansion import Expansion, kernel_rows
 from blockbasis.kernels import Kernel
-from blockbasis.matrix import tiles
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.shortening import held_variance, largest_variances, shortened, variance_roots
 from blockbasis.solvers.components import rank_slices
-from blockbasis.solvers.direct import RidgeSystem
+from blockbasis.solvers.ridge_system import RidgeSystem
 
 #: Borders of deviations are narrower than those of the mean by this factor: the extension of a basis knows nothing of
 #: the points beyond the border of its cluster, and soon becomes worse than that of the nearest one.

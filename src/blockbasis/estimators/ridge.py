@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from blockbasis._linalg import exponents_of
-from blockbasis._typing import FloatArray
-from blockbasis._validation import check_flag, check_fraction
+from blockbasis._utils.linalg import exponents_of
+from blockbasis._utils.typing import FloatArray
+from blockbasis._utils.validation import check_flag, check_fraction
 from blockbasis.estimators.base import all_or_nothing, bandwidth_of
 from blockbasis.estimators.exact_ridge import mean_square
 from blockbasis.estimators.expansion import Expansion

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight
 
-from blockbasis._linalg import exponents_of
-from blockbasis._typing import FloatArray
-from blockbasis._validation import check_choice, check_positive
+from blockbasis._utils.linalg import exponents_of
+from blockbasis._utils.progress import reporting
+from blockbasis._utils.typing import FloatArray
+from blockbasis._utils.validation import check_choice, check_positive
 from blockbasis.estimators.base import KernelEstimator, candidate_bandwidths, has_bandwidth, make_kernel
 from blockbasis.estimators.continuation import (
     POINTS_PER_RANK,
@@ -32,7 +33,6 @@ from blockbasis.estimators.ridge_path import Choices, Fit, RidgePath, check_alph
 from blockbasis.estimators.search import METRICS, Candidate, Found, Task, column_scale, importances, search
 from blockbasis.kernels import Gaussian, RadialKernel
 from blockbasis.operators.block_basis import BlockBasis
-from blockbasis.progress import reporting
 
 #: Variance left out by a compression that is not worth a local regression, as a share of the ridge.
 _NEGLIGIBLE = 1e-2

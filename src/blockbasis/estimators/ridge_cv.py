@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from blockbasis._utils.progress import reporting
 from blockbasis.estimators.classifier import RidgeClassifier
 from blockbasis.estimators.ridge import RidgeRegressor
 from blockbasis.estimators.ridge_path import Choices, Record
 from blockbasis.estimators.ridge_search import RidgeSearch
 from blockbasis.operators.storage import storable
-from blockbasis.progress import reporting
 
 
 @storable

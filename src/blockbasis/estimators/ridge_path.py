@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from blockbasis._typing import FloatArray, IntArray
-from blockbasis._validation import check_positive
+from blockbasis._utils.typing import FloatArray, IntArray
+from blockbasis._utils.validation import check_positive
 from blockbasis.estimators.continuation import Surroundings
 from blockbasis.estimators.local import LocalWeights
 from blockbasis.estimators.search import Found
 from blockbasis.kernels import Kernel
 from blockbasis.operators.block_basis import BlockBasis
-from blockbasis.solvers.direct import RidgeSystem
+from blockbasis.solvers.ridge_system import RidgeSystem
 
 
 @dataclass(frozen=True, eq=False)

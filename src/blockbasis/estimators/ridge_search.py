@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from blockbasis._typing import FloatArray, IntArray
-from blockbasis._validation import check_choice, check_flag, check_positive
+from blockbasis._utils.typing import FloatArray, IntArray
+from blockbasis._utils.validation import check_choice, check_flag, check_positive
 from blockbasis.estimators.base import bandwidth_of, has_bandwidth, make_kernel
 from blockbasis.estimators.exact_ridge import ridge_walk, seconds_of_walk
 from blockbasis.estimators.metric_learning import Grid

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from blockbasis._typing import FloatArray
+from blockbasis._utils.typing import FloatArray
 from blockbasis.estimators.blending import Blend
 from blockbasis.estimators.calibration import Calibration
 from blockbasis.estimators.expansion import Expansion

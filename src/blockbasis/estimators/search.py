@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from blockbasis._parallel import single_threaded
-from blockbasis._typing import FloatArray, IntArray
+from blockbasis._utils.parallel import single_threaded
+from blockbasis._utils.progress import advancing
+from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.estimators.exact_ridge import rows_of_walk
 from blockbasis.estimators.metric_learning import (
     FREE,
@@ -28,7 +29,6 @@ from blockbasis.estimators.metric_learning import (
 )
 from blockbasis.kernels import Kernel, RadialKernel, WithMetric
 from blockbasis.kernels.linear_map import LinearMap
-from blockbasis.progress import advancing
 
 METRICS = ("none", "diagonal", "full")
 #: Rows of the largest sample, at most.

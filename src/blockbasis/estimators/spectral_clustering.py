@@ -9,10 +9,10 @@ from scipy import linalg
 from sklearn.base import ClusterMixin
 from sklearn.cluster import KMeans
 
-from blockbasis._linalg import leading_eigenpairs
-from blockbasis._parallel import single_threaded
-from blockbasis._typing import FloatArray, IntArray
-from blockbasis._validation import check_choice, check_integer
+from blockbasis._utils.linalg import leading_eigenpairs
+from blockbasis._utils.parallel import single_threaded
+from blockbasis._utils.typing import FloatArray, IntArray
+from blockbasis._utils.validation import check_choice, check_integer
 from blockbasis.estimators.base import KernelEstimator, all_or_nothing, bandwidth_of
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.storage import storable

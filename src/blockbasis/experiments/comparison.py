@@ -7,13 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from blockbasis import plotting
-from blockbasis._typing import FloatArray
-from blockbasis._validation import check_choice, check_integer, check_points
-from blockbasis.experiments.base import Experiment, Result, Row, Settings, Verdict
-from blockbasis.experiments.curves import LABELS, METHODS, OURS, different_runs, draw_errors, error_row, mean_errors
-from blockbasis.experiments.running import run
+from blockbasis._utils.typing import FloatArray
+from blockbasis._utils.validation import check_choice, check_integer, check_points
+from blockbasis.experiments.framework.base import Experiment, Result, Row, Settings, Verdict
+from blockbasis.experiments.framework.curves import (
+    LABELS,
+    METHODS,
+    OURS,
+    different_runs,
+    draw_errors,
+    error_row,
+    mean_errors,
+)
+from blockbasis.experiments.framework.running import run
 from blockbasis.kernels import CallableKernel, as_kernel
+from blockbasis.report import figures
 
 #: Floats per point.
 BUDGETS = (10, 20, 50, 100)
@@ -103,11 +111,11 @@ def _row(X: FloatArray, kernel: Any, settings: Settings, rng: np.random.Generato
 
 
 def _draw(result: Result) -> Any:
-    figure, (axes,) = plotting.panels(1)
+    figure, (axes,) = figures.panels(1)
     figure.set_size_inches(7.5, 5)
     draw_errors(axes, result, "floats")
     axes.set(xlabel="floats per point", title=result.experiment.title)
-    plotting.shared_legend(figure, axes)
+    figures.shared_legend(figure, axes)
     return figure
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from blockbasis.experiments import (
+from blockbasis.experiments.figures import (
     alternating,
     block_errors,
     circles,
@@ -24,7 +24,7 @@ from blockbasis.experiments import (
     ten_dimensions,
     two_bandwidths,
 )
-from blockbasis.experiments.base import Experiment
+from blockbasis.experiments.framework.base import Experiment
 
 _ALL = (
     rank_vs_bandwidth.EXPERIMENT,

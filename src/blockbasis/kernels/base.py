@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from blockbasis._typing import FloatArray
-from blockbasis._validation import check_lengths, check_matrix, check_points, check_right_hand_side
+from blockbasis._utils.typing import FloatArray
+from blockbasis._utils.validation import check_lengths, check_matrix, check_points, check_right_hand_side
 from blockbasis.kernels.distances import ENTRY_ERROR, product_factors, squared_distances, squares_of_differences
 from blockbasis.kernels.linear_map import LinearMap
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from blockbasis._typing import FloatArray
-from blockbasis._validation import check_positive
+from blockbasis._utils.typing import FloatArray
+from blockbasis._utils.validation import check_positive
 from blockbasis.kernels.base import Kernel
 from blockbasis.kernels.linear_map import LinearMap, combined
 from blockbasis.kernels.metric import Within

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blockbasis._typing import FloatArray, IntArray
+from blockbasis._utils.typing import FloatArray, IntArray
 
 #: Errors that entries of a kernel with f(0) = 1 may have, by the precision of the points.
 ENTRY_ERROR = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from blockbasis._typing import FloatArray
+from blockbasis._utils.typing import FloatArray
 from blockbasis.kernels.base import Kernel
 
 

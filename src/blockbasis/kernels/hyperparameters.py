@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from blockbasis._typing import FloatArray
+from blockbasis._utils.typing import FloatArray
 from blockbasis.kernels.base import Kernel, RadialKernel
 from blockbasis.kernels.combined import Product, Scaled, Sum, White, Zero
 from blockbasis.kernels.distances import squared_distances

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blockbasis._typing import FloatArray
+from blockbasis._utils.typing import FloatArray
 
 #: Directions shorter than this share of the longest are left out of a combined map: they are rounding.
 _NEGLIGIBLE = 1e-14

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from blockbasis._typing import FloatArray
+from blockbasis._utils.typing import FloatArray
 from blockbasis.kernels.base import Kernel, RadialKernel, mapped_block, mapped_gradient
 from blockbasis.kernels.linear_map import LinearMap
 

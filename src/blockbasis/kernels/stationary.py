@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from blockbasis._typing import FloatArray
-from blockbasis._validation import check_lengths, check_positive
+from blockbasis._utils.typing import FloatArray
+from blockbasis._utils.validation import check_lengths, check_positive
 from blockbasis.kernels.base import RadialKernel
 
 

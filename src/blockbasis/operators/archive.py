@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from blockbasis._typing import FloatArray
+from blockbasis._utils.typing import FloatArray
 
 FORMAT = "blockbasis"
 #: Version 1 had one array for each block of U, each panel of C and each extension; version 2 has one for all of them.

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from blockbasis._linalg import diagonal_of
-from blockbasis._typing import FloatArray, IntArray
-from blockbasis._validation import check_points
+from blockbasis._utils.linalg import diagonal_of
+from blockbasis._utils.tiling import tiles
+from blockbasis._utils.typing import FloatArray, IntArray
+from blockbasis._utils.validation import check_points
 from blockbasis.exceptions import AccuracyWarning
 from blockbasis.kernels import Kernel
-from blockbasis.matrix import tiles
 from blockbasis.operators.block_diagonal import BlockDiagonal
 from blockbasis.operators.cross import CrossBlockBasis
 from blockbasis.operators.entries import Entries

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from blockbasis._parallel import cores, map_threads, single_threaded
-from blockbasis._typing import FloatArray, IntArray
+from blockbasis._utils.parallel import cores, map_threads, single_threaded
+from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.partition import Partition
 
 T = TypeVar("T")

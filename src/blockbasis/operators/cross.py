@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from scipy.sparse.linalg import LinearOperator
 
-from blockbasis._typing import FloatArray
+from blockbasis._utils.typing import FloatArray
 from blockbasis.operators.block_diagonal import BlockDiagonal
 from blockbasis.operators.entries import Entries
 from blockbasis.operators.error_estimate import ErrorEstimate

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blockbasis._typing import FloatArray
+from blockbasis._utils.typing import FloatArray
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from blockbasis._parallel import check_n_jobs, map_threads, single_threaded
-from blockbasis._typing import FloatArray
-from blockbasis._validation import check_dtype, check_points
+from blockbasis._utils.parallel import check_n_jobs, map_threads, single_threaded
+from blockbasis._utils.typing import FloatArray
+from blockbasis._utils.validation import check_dtype, check_points
 from blockbasis.kernels import CallableKernel, Kernel, as_kernel
-from blockbasis.matrix import KernelMatrix
+from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.operators.product import Product
 
 #: Side of a tile: small enough that it stays in a core's cache between its evaluation and its product.

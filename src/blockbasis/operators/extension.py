@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from blockbasis._typing import FloatArray
+from blockbasis._utils.typing import FloatArray
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from blockbasis._parallel import cores, map_threads, single_threaded
-from blockbasis._typing import FloatArray, Index, IntArray
+from blockbasis._utils.parallel import cores, map_threads, single_threaded
+from blockbasis._utils.typing import FloatArray, Index, IntArray
 
 #: Entries of a strip, a part of a panel that a symmetric product uses twice: it stays in the cache of a core.
 _STRIP = 2**16

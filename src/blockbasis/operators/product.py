@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-from blockbasis._typing import FloatArray
+from blockbasis._utils.typing import FloatArray
 
 
 class Product(LinearOperator):

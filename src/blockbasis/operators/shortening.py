@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from blockbasis._linalg import diagonal_of, eigenpairs
-from blockbasis._typing import FloatArray
+from blockbasis._utils.linalg import diagonal_of, eigenpairs
+from blockbasis._utils.typing import FloatArray
 from blockbasis.operators.block_diagonal import BlockDiagonal
 from blockbasis.operators.inner import InnerMatrix
 

@@ -13,8 +13,8 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from blockbasis._files import replacing
-from blockbasis._typing import FloatArray
+from blockbasis._utils.files import replacing
+from blockbasis._utils.typing import FloatArray
 from blockbasis.kernels import CallableKernel, Kernel, as_kernel
 from blockbasis.kernels.description import describe_kernel as describe_kernel
 from blockbasis.kernels.description import restored_kernel

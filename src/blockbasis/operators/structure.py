@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from blockbasis._typing import FloatArray, IntArray
+from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.operators.archive import StorageError
 from blockbasis.operators.block_diagonal import BlockDiagonal
 from blockbasis.operators.extension import Extension

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from blockbasis._typing import FloatArray, IntArray
+from blockbasis._utils.typing import FloatArray, IntArray
 
 #: Range of the logarithm of the price, and number of bisection steps.
 _PRICE_RANGE = 90.0

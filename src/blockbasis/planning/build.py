@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from blockbasis._typing import FloatArray, IntArray
+from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.construction.cluster_basis import WHOLE_SHARE, ClusterBasis, decay_rate
 from blockbasis.construction.inner_matrix import exact_block, inner_of_blocks, related_pairs
 from blockbasis.construction.method import FAST, SampleSizes
@@ -29,7 +29,7 @@ from blockbasis.construction.pipeline import (
 from blockbasis.construction.semidefinite import semidefinite_inner
 from blockbasis.construction.trimming import SPARSE, expected_share, rotated_draft, rotations, trimmed_draft
 from blockbasis.exceptions import AccuracyWarning
-from blockbasis.matrix import CachedKernelMatrix, KernelMatrix
+from blockbasis.kernels.evaluator import CachedKernelMatrix, KernelMatrix
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.entries import Entries
 from blockbasis.partition import Partition

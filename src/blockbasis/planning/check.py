@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import eigsh
 
-from blockbasis._parallel import map_threads
-from blockbasis._typing import FloatArray, IntArray
+from blockbasis._utils.parallel import map_threads
+from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.construction.diagonal import limit_rows
 from blockbasis.construction.pipeline import Draft
-from blockbasis.matrix import KernelMatrix
+from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.operators.error_estimate import ErrorEstimate
 from blockbasis.operators.inner import InnerMatrix
 from blockbasis.partition import Partition

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from blockbasis._typing import IntArray
+from blockbasis._utils.typing import IntArray
 from blockbasis.construction.method import KEPT_ENTRIES, SampleSizes
-from blockbasis.matrix import KernelMatrix
+from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.planning.check import n_checked
 
 #: Size of the block and of the product whose times give the rates, and number of trials.

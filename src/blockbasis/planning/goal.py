@@ -8,11 +8,12 @@ from functools import cached_property
 
 import numpy as np
 
-from blockbasis._linalg import energy_of
-from blockbasis._typing import FloatArray
+from blockbasis._utils.linalg import energy_of
+from blockbasis._utils.tiling import tiles
+from blockbasis._utils.typing import FloatArray
 from blockbasis.construction.method import Method
 from blockbasis.kernels import Kernel
-from blockbasis.matrix import CachedKernelMatrix, Counter, KernelMatrix, tiles
+from blockbasis.kernels.evaluator import CachedKernelMatrix, Counter, KernelMatrix
 from blockbasis.partition import Partition
 
 #: Up to so many points, the matrix is evaluated once, half of its entries by symmetry, and cached during compression:

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from blockbasis._linalg import energy_of, nystrom_factor
-from blockbasis._parallel import check_n_jobs, map_threads, single_threaded
-from blockbasis._typing import FloatArray, IntArray, Seed
-from blockbasis._validation import check_fraction, check_integer, check_points, check_rng
+from blockbasis._utils.linalg import energy_of, nystrom_factor
+from blockbasis._utils.parallel import check_n_jobs, map_threads, single_threaded
+from blockbasis._utils.typing import FloatArray, IntArray, Seed
+from blockbasis._utils.validation import check_fraction, check_integer, check_points, check_rng
 from blockbasis.kernels import Kernel, as_kernel
-from blockbasis.matrix import Counter, KernelMatrix, check_function
+from blockbasis.kernels.evaluator import Counter, KernelMatrix, check_function
 from blockbasis.partition import Partition, Partitioner
 
 #: The paper looks for k in [1, O(sqrt(n))]; with 4 sqrt(n) clusters C alone has at least 16 floats for each point.

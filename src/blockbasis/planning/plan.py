@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from blockbasis._machine import available_memory
-from blockbasis._typing import FloatArray, IntArray
+from blockbasis._utils.machine import available_memory
+from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.construction.cluster_basis import most_directions
 from blockbasis.construction.method import FAST, Method
 from blockbasis.kernels import Kernel

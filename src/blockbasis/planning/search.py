@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from blockbasis._typing import IntArray
+from blockbasis._utils.typing import IntArray
 from blockbasis.construction.cluster_basis import WHOLE_SHARE
 from blockbasis.construction.method import FAST
 from blockbasis.partition import Partitioner

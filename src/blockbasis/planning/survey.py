@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockbasis._parallel import map_threads
-from blockbasis._typing import FloatArray, IntArray
+from blockbasis._utils.parallel import map_threads
+from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.construction.cluster_basis import decay_rate, most_directions
 from blockbasis.construction.directions import Directions, directions_and_diagonal, residual_profile, resolved
 from blockbasis.construction.method import SURVEY
 from blockbasis.construction.sampled_block import SampledBlock, evaluate_block, sample_block
 from blockbasis.construction.sampling import ColumnSample, cluster_energies, energy_sampling
 from blockbasis.construction.trimming import expected_share
-from blockbasis.matrix import KernelMatrix
+from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.partition import QUICK, ROUGH, Partition, Partitioner
 from blockbasis.planning.allocation import Allocation
 from blockbasis.planning.goal import FEW_POINTS, Job

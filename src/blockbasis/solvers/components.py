@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blockbasis._linalg import eigenpairs
-from blockbasis._typing import FloatArray, Index, IntArray
+from blockbasis._utils.linalg import eigenpairs
+from blockbasis._utils.typing import FloatArray, Index, IntArray
 from blockbasis.operators.inner import InnerMatrix
 from blockbasis.solvers.shifted import Shifted, cholesky, spectral
 from blockbasis.solvers.skyline import envelope, skyline

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from blockbasis._linalg import leading_eigenpairs
-from blockbasis._typing import FloatArray
-from blockbasis._validation import check_integer
+from blockbasis._utils.linalg import leading_eigenpairs
+from blockbasis._utils.typing import FloatArray
+from blockbasis._utils.validation import check_integer
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.solvers.woodbury import congruent, orthonormalizing, triangular_solve
 

@@ -13,10 +13,11 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, minres
 from sklearn.exceptions import ConvergenceWarning
 
-from blockbasis._linalg import exponents_of, times_power_of_two
-from blockbasis._parallel import check_n_jobs
-from blockbasis._typing import FloatArray, IntArray
-from blockbasis._validation import (
+from blockbasis._utils.linalg import exponents_of, times_power_of_two
+from blockbasis._utils.parallel import check_n_jobs
+from blockbasis._utils.progress import counting, reporting
+from blockbasis._utils.typing import FloatArray, IntArray
+from blockbasis._utils.validation import (
     check_choice,
     check_fraction,
     check_integer,
@@ -30,9 +31,8 @@ from blockbasis._validation import (
 from blockbasis.kernels import as_kernel
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.exact import ExactKernel
-from blockbasis.progress import counting, reporting
-from blockbasis.solvers.conjugate import Map, block_cg
-from blockbasis.solvers.direct import RidgeSystem
+from blockbasis.solvers.block_cg import Map, block_cg
+from blockbasis.solvers.ridge_system import RidgeSystem
 
 METHODS = ("direct", "minres", "cg")
 

@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 from scipy import linalg
 
-from blockbasis._linalg import DEFINITE
-from blockbasis._typing import FloatArray
+from blockbasis._utils.linalg import DEFINITE
+from blockbasis._utils.typing import FloatArray
 
 #: Negative eigenvalues of so many roundings of the largest come from the precision in which C is stored.
 _ROUNDINGS = 10

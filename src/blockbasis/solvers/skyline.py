@@ -16,7 +16,7 @@ import numpy as np
 from scipy import linalg
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from blockbasis._typing import FloatArray, IntArray
+from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.operators.inner import InnerMatrix
 from blockbasis.solvers.shifted import check_conditioning
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from blockbasis._typing import FloatArray
+from blockbasis._utils.typing import FloatArray
 from blockbasis.operators.block_diagonal import BlockDiagonal
 from blockbasis.operators.inner import InnerMatrix
 from blockbasis.solvers.components import ByComponents, factored, rank_slices

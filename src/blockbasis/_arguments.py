@@ -1,0 +1,165 @@
+"""Arguments of the front door that hang together: the goal, the method, the clusters, a plan."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Sized
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from blockbasis._utils.typing import FloatArray
+from blockbasis._utils.validation import (
+    check_choice,
+    check_flag,
+    check_fraction,
+    check_integer,
+    check_memory,
+    check_positive,
+)
+from blockbasis.construction.method import ALGORITHMS, INNERS, SAMPLINGS, Method
+from blockbasis.kernels import Kernel
+from blockbasis.kernels.description import describe_kernel
+from blockbasis.partition import PARTITIONS, Partitioner
+from blockbasis.planning.goal import Goal
+from blockbasis.planning.plan import Plan, fingerprint
+
+DEFAULT_TOL = 1e-3
+
+_FIRST_CHOICE = {"partition": PARTITIONS[0], "algorithm": ALGORITHMS[0], "inner": INNERS[0]}
+
+
+def check_clusters(X: FloatArray, partition: Any, n_clusters: int | None, caller: str) -> Partitioner:
+    """How the points are to be clustered."""
+    if n_clusters is not None:
+        n_clusters = check_integer(n_clusters, name="n_clusters", caller=caller, low=1, high=X.shape[0])
+    return Partitioner(X, partition, n_clusters, caller)
+
+
+def check_both_clusters(n_clusters: Any, n_rows: int, n_columns: int, caller: str) -> tuple[int, int]:
+    """Clusters of the rows and of the columns, from one number for both or from two."""
+    if isinstance(n_clusters, Sized) and not (isinstance(n_clusters, tuple) and len(n_clusters) == 2):
+        raise ValueError(
+            f"The 'n_clusters' parameter of {caller} must be an integer, or a tuple of two: for Y and for X. "
+            f"Got {n_clusters!r} instead."
+        )
+    of_rows, of_columns = n_clusters if isinstance(n_clusters, tuple) else (n_clusters, n_clusters)
+    return (
+        check_integer(of_rows, name="n_clusters", caller=caller, low=1, high=n_rows),
+        check_integer(of_columns, name="n_clusters", caller=caller, low=1, high=n_columns),
+    )
+
+
+def check_goal(
+    tol: float | None,
+    memory: int | str | None,
+    rank: Any,
+    ridge: float | None,
+    method: Method,
+    X: FloatArray,
+    caller: str,
+) -> Goal | None:
+    """What was asked for: a goal, or None when the ranks are given."""
+    given = [name for name, value in (("tol", tol), ("memory", memory), ("rank", rank)) if value is not None]
+    if len(given) > 1:
+        got = " and ".join(f"'{name}'" for name in given)
+        raise ValueError(f"{caller} takes one of 'tol', 'memory' and 'rank': each fixes the ranks. Got {got} together.")
+    if ridge is not None and (memory is not None or rank is not None):
+        raise ValueError(f"The 'ridge' parameter of {caller} goes with 'tol' only. Got it with '{given[0]}'.")
+    if rank is not None:
+        return None
+    if method.cutoff is not None and memory is None and method.cutoff >= (DEFAULT_TOL if tol is None else tol):
+        raise ValueError(
+            f"The 'cutoff' parameter of {caller} must be below 'tol'. Got {method.cutoff} with tol={tol} instead."
+        )
+    if method.paper and ridge is not None:
+        raise ValueError(f"The 'ridge' parameter of {caller} must be left out with algorithm='paper'. Got {ridge!r}.")
+    if method.paper and memory is not None:
+        raise ValueError(
+            f"The 'memory' parameter of {caller} must be left out with algorithm='paper': the paper has no rule for a "
+            f"budget. Got {memory!r} instead."
+        )
+    if not method.paper and method.sampling != "energy":
+        what = f"sampling={method.sampling!r}"
+        raise ValueError(f"The 'rank' parameter of {caller} must be given with {what}: it has no rule for the ranks.")
+    if memory is not None:
+        floats = check_memory(memory, X.itemsize, X.shape[0], name="memory", caller=caller)
+        return Goal(None, floats, everything=isinstance(memory, str))
+    return Goal(
+        DEFAULT_TOL if tol is None else check_fraction(tol, name="tol", caller=caller),
+        None,
+        ridge=0.0 if ridge is None else check_positive(ridge, name="ridge", caller=caller),
+    )
+
+
+def reserved(goal: Goal, kernel: Kernel, method: Method, X: FloatArray) -> Goal:
+    """The goal for the core of a kernel: of a budget there is less for it where the kernel takes floats of its own."""
+    if goal.memory is None:
+        return goal
+    floats = X.shape[0] if kernel.noise and not method.diagonal else 0
+    if goal.everything and kernel.core is not kernel:  # a file holds metrics and lengths
+        floats += -(-len(json.dumps(describe_kernel(kernel))) // X.itemsize)
+    return replace(goal, memory=goal.memory - floats)
+
+
+def check_plan(plan: Any, X: FloatArray, kernel: Kernel, chosen: dict[str, Any], named: dict[str, Any]) -> None:
+    """A plan for these points, and beside it no choice that is not None, or not the first of its names."""
+    if not isinstance(plan, Plan):
+        raise TypeError(
+            f"The 'plan' parameter of factorize must be what plan() returns. Got {type(plan).__name__} instead."
+        )
+    given = [name for name, value in chosen.items() if value is not None]
+    given += [name for name, value in named.items() if not (isinstance(value, str) and value == _FIRST_CHOICE[name])]
+    if given:
+        raise ValueError(f"The 'plan' parameter of factorize takes the place of {given[0]!r}. Got both.")
+    if X.shape != (plan.partition.n_points, plan.n_features):
+        raise ValueError(
+            f"The 'plan' parameter of factorize must be of the points given, shape {X.shape}. Got one of "
+            f"{plan.partition.n_points} points with {plan.n_features} columns instead."
+        )
+    if not np.array_equal(fingerprint(X), plan.fingerprint):
+        raise ValueError(
+            "The 'plan' parameter of factorize must be of the points given. Got one of other points instead."
+        )
+    if kernel != plan.kernel:
+        raise ValueError(
+            f"The 'plan' parameter of factorize must be of the kernel given, {kernel!r}. Got one of {plan.kernel!r}."
+        )
+
+
+def check_basis(basis: Any, caller: str) -> None:
+    """Warn of the two former kinds of basis, which one has taken the place of."""
+    if basis is None:
+        return
+    check_choice(basis, ("svd", "skeleton"), name="basis", caller=caller)
+    warnings.warn(
+        f"The 'basis' parameter of {caller} has no effect any more: one basis serves products, solves and new points. "
+        "Leave it out.",
+        FutureWarning,
+        stacklevel=3,
+    )
+
+
+def check_method(
+    algorithm: str,
+    sampling: str | None,
+    inner: str,
+    diagonal: bool | None,
+    cutoff: float | None,
+    caller: str,
+) -> Method:
+    """The choices of a construction, those left out by the algorithm's own."""
+    paper = check_choice(algorithm, ALGORITHMS, name="algorithm", caller=caller) == "paper"
+    chosen = ("randomized" if paper else "energy") if sampling is None else sampling
+    carried = not paper if diagonal is None else check_flag(diagonal, name="diagonal", caller=caller)
+    if paper and carried:
+        raise ValueError("diagonal=True contradicts algorithm='paper', which has no diagonal part.")
+    return Method(
+        paper,
+        check_choice(chosen, SAMPLINGS, name="sampling", caller=caller),
+        check_choice(inner, INNERS, name="inner", caller=caller),
+        carried,
+        None if cutoff is None else check_fraction(cutoff, name="cutoff", caller=caller),
+    )

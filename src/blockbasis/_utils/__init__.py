@@ -1,0 +1,1 @@
+"""What every package uses: linear algebra, threads, checks of arguments, progress, files, the machine."""

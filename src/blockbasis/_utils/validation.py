@@ -1,0 +1,322 @@
+"""Checks of what a caller passes in: each names the argument, what it must be and what it got."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import re
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from blockbasis._utils.typing import FloatArray, IntArray, Seed
+
+
+def _message(name: str, caller: str, must: str, got: object) -> str:
+    return f"The '{name}' parameter of {caller} must be {must}. Got {got!r} instead."
+
+
+def check_points(
+    X: Any, *, name: str, caller: str, n_features: int | None = None, dtype: npt.DTypeLike | None = None
+) -> FloatArray:
+    """Two-dimensional finite real points, as an array of ``dtype``; None is float32 for float32, else float64."""
+    points = _real_array(X, name, caller)
+    if points.ndim != 2:
+        hint = f" Use {name}.reshape(-1, 1) for points on a line." if points.ndim == 1 else ""
+        raise ValueError(
+            _message(name, caller, "two-dimensional, of shape (n_points, n_features)", points.shape) + hint
+        )
+    if points.shape[0] == 0 or points.shape[1] == 0:
+        raise ValueError(_message(name, caller, "at least one point with at least one column", points.shape))
+    if n_features is not None and points.shape[1] != n_features:
+        raise ValueError(_message(name, caller, f"of {n_features} columns, as the other points", points.shape))
+    points = np.ascontiguousarray(points, dtype=np.float32 if points.dtype == np.float32 else np.float64)
+    if not np.isfinite(points).all():
+        bad = int(np.flatnonzero(~np.isfinite(points).all(axis=1))[0])
+        raise ValueError(_message(name, caller, "free of NaN and infinity", f"one in row {bad}"))
+    chosen = points.dtype if dtype is None else np.dtype(dtype)
+    if not _squares_fit(points, chosen):
+        largest = f"entries up to {np.abs(points).max():.3g}"
+        hint = " Rescale the columns, for instance to standard deviation 1."
+        raise ValueError(_message(name, caller, f"small enough for squared distances in {chosen}", largest) + hint)
+    return points.astype(chosen, copy=False)
+
+
+def _real_array(X: Any, name: str, caller: str) -> FloatArray:
+    """What was given as an array of real numbers, of any shape."""
+    if sparse.issparse(X):
+        raise TypeError(
+            f"The '{name}' parameter of {caller} must be a dense array. Got a sparse matrix of shape "
+            f"{X.shape} instead: clusters need centres, which are dense. Convert it with {name}.toarray(), or reduce "
+            "its columns first, for instance with sklearn.decomposition.TruncatedSVD."
+        )
+    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
+        masked = f"{np.ma.getmaskarray(X).sum()} of them"
+        hint = f" Fill them, {name}.filled(value), or leave their rows out."
+        raise ValueError(_message(name, caller, "free of masked entries", masked) + hint)
+    try:
+        points = np.asarray(X)
+    except ValueError as error:
+        raise ValueError(_message(name, caller, "a two-dimensional array of numbers", type(X).__name__)) from error
+    if points.dtype.kind == "c":
+        raise TypeError(_message(name, caller, "real", f"dtype {points.dtype}"))
+    if points.dtype.kind not in "fiub":
+        return _numbers_among_objects(points, name, caller)
+    return points
+
+
+def _squares_fit(points: FloatArray, dtype: np.dtype[Any]) -> bool:
+    """Whether squared distances stay finite: of every pair, to any other points that pass, and summed over all."""
+    low, high = points.min(axis=0).astype(np.float64), points.max(axis=0).astype(np.float64)
+    with np.errstate(over="ignore"):
+        # A centred point may be twice as long, |x|^2 + |y|^2 twice its square; and as much again in reserve.
+        pair = 16 * float(np.square(np.maximum(-low, high)).sum())
+        total = points.shape[0] * float(np.square(high - low).sum())  # what k-means adds up
+    return bool(max(pair, total) <= float(np.finfo(dtype).max))
+
+
+def _numbers_among_objects(points: npt.NDArray[Any], name: str, caller: str) -> FloatArray:
+    """Numbers that came as objects (a data frame of mixed columns); text, dates and missing values are refused."""
+    must = "an array of numbers"
+    if points.dtype.kind != "O":
+        raise TypeError(_message(name, caller, must, f"dtype {points.dtype}"))
+    try:
+        if any(isinstance(value, (str, bytes)) for value in points.flat):
+            raise TypeError("numbers as text are text")
+        return points.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(_message(name, caller, must, _first_not_a_number(points))) from error
+
+
+def _first_not_a_number(points: npt.NDArray[Any]) -> str:
+    for place, value in np.ndenumerate(points):
+        if value is not None and not isinstance(value, (numbers.Number, np.bool_)):
+            return f"{value!r} in row {place[0]}" if place else f"a {type(value).__name__}"
+    return f"dtype {points.dtype}"
+
+
+def check_integer(value: Any, *, name: str, caller: str, low: int, high: int | None = None) -> int:
+    """A whole number between ``low`` and ``high``, both allowed."""
+    must = f"an integer of at least {low}" + ("" if high is None else f" and at most {high}")
+    if not _is_integer(value):
+        raise TypeError(_message(name, caller, must, value))
+    number = int(value)
+    if number < low or (high is not None and number > high):
+        raise ValueError(_message(name, caller, must, value))
+    return number
+
+
+def check_threads(value: Any, *, name: str, caller: str) -> int:
+    """A number of threads as joblib counts it: below zero from all cores down; None is -1, one for each core."""
+    must = "None or a non-zero integer"
+    if value is None:
+        return -1
+    if not _is_integer(value):
+        raise TypeError(_message(name, caller, must, value))
+    if value == 0:
+        raise ValueError(_message(name, caller, must, value))
+    return int(value)
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
+
+
+def check_ridge(ridge: Any, n_points: int, *, name: str, caller: str) -> float | FloatArray:
+    """A finite number of at least zero, or one for each point."""
+    must = f"a number of at least 0, or one for each of the {n_points} points"
+    if isinstance(ridge, (bool, np.bool_, str)) or ridge is None:
+        raise TypeError(_message(name, caller, must, ridge))
+    values = _real_array(ridge, name, caller).astype(np.float64)
+    if values.shape not in ((), (n_points,)):
+        raise ValueError(_message(name, caller, must, f"shape {values.shape}"))
+    bad = ~(np.isfinite(values) & (values >= 0))
+    if bad.any():
+        raise ValueError(_message(name, caller, must, float(values[bad].flat[0])))
+    return values if values.ndim else float(values)
+
+
+def check_right_hand_side(b: Any, n_points: int, *, name: str, caller: str) -> FloatArray:
+    """One or many finite real right-hand sides, of shape (n,) or (n, m), as float64."""
+    values = _real_array(b, name, caller)
+    if values.ndim not in (1, 2) or values.shape[0] != n_points:
+        must = f"of shape ({n_points},) or ({n_points}, m)"
+        raise ValueError(_message(name, caller, must, values.shape))
+    values = values.astype(np.float64)
+    if not np.isfinite(values).all():
+        bad = int(np.flatnonzero(~np.isfinite(values).reshape(n_points, -1).all(axis=1))[0])
+        raise ValueError(_message(name, caller, "free of NaN and infinity", f"one in row {bad}"))
+    return values
+
+
+def check_positive(value: Any, *, name: str, caller: str) -> float:
+    """A finite number above zero."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        raise TypeError(_message(name, caller, "a positive number", value))
+    number = float(value)
+    if not (math.isfinite(number) and number > 0):
+        raise ValueError(_message(name, caller, "a positive finite number", value))
+    return number
+
+
+def check_lengths(value: Any, *, name: str, caller: str) -> Any:
+    """A positive finite number, or a tuple of one for each column."""
+    if not isinstance(value, (list, tuple, np.ndarray)) or np.ndim(value) == 0:
+        return check_positive(value.item() if isinstance(value, np.ndarray) else value, name=name, caller=caller)
+    must = "a positive number, or one for each column"
+    lengths = _real_array(value, name, caller)
+    if lengths.dtype.kind == "b":
+        raise TypeError(_message(name, caller, must, f"dtype {lengths.dtype}"))
+    if lengths.ndim != 1 or lengths.size == 0:
+        raise ValueError(_message(name, caller, must, f"an array of shape {lengths.shape}"))
+    bad = np.flatnonzero(~(np.isfinite(lengths) & (lengths > 0)))
+    if len(bad):
+        raise ValueError(_message(name, caller, must, f"{lengths[bad[0]]} for column {bad[0]}"))
+    return tuple(lengths.astype(np.float64).tolist())
+
+
+def check_matrix(value: Any, *, name: str, caller: str, n_rows: int | None = None) -> FloatArray:
+    """A finite real matrix as a new float64 array, of ``n_rows`` rows where that is given."""
+    matrix = _real_array(value, name, caller)
+    if matrix.ndim != 2 or matrix.size == 0:
+        raise ValueError(_message(name, caller, "two-dimensional, of shape (m, n_columns)", f"shape {matrix.shape}"))
+    if n_rows is not None and len(matrix) != n_rows:
+        must = f"of {n_rows} rows, one for each length of the kernel"
+        raise ValueError(_message(name, caller, must, f"shape {matrix.shape}"))
+    if not np.isfinite(matrix).all():
+        bad = int(np.flatnonzero(~np.isfinite(matrix).all(axis=1))[0])
+        raise ValueError(_message(name, caller, "free of NaN and infinity", f"one in row {bad}"))
+    return np.array(matrix, dtype=np.float64)
+
+
+def check_fraction(value: Any, *, name: str, caller: str) -> float:
+    """A number strictly between zero and one."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        raise TypeError(_message(name, caller, "a number between 0 and 1", value))
+    number = float(value)
+    if not 0 < number < 1:
+        raise ValueError(_message(name, caller, "strictly between 0 and 1", value))
+    return number
+
+
+def check_flag(value: Any, *, name: str, caller: str) -> bool:
+    """True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(_message(name, caller, "True or False", value))
+    return bool(value)
+
+
+def check_progress(value: Any, *, name: str, caller: str) -> Any:
+    """True, False, or something to call."""
+    if not isinstance(value, (bool, np.bool_)) and not callable(value):
+        raise TypeError(_message(name, caller, "True, False or a callable", value))
+    return bool(value) if isinstance(value, np.bool_) else value
+
+
+def check_choice(value: Any, choices: Collection[str], *, name: str, caller: str) -> str:
+    """One of a few words."""
+    if not isinstance(value, str) or value not in choices:
+        listed = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(_message(name, caller, f"one of {listed}", value))
+    return value
+
+
+def check_labels(labels: Any, n_points: int, *, name: str, caller: str) -> IntArray:
+    """One whole number per point."""
+    try:
+        given: npt.NDArray[Any] = np.asarray(labels)
+    except ValueError as error:
+        raise ValueError(_message(name, caller, "one label for each point", type(labels).__name__)) from error
+    if given.ndim != 1 or given.shape[0] != n_points:
+        raise ValueError(_message(name, caller, f"one label for each of the {n_points} points", f"shape {given.shape}"))
+    if given.dtype.kind not in "iub":
+        raise TypeError(_message(name, caller, "integers", f"dtype {given.dtype}"))
+    return given.astype(np.intp)
+
+
+def check_ranks(rank: Any, n_clusters: int, *, name: str, caller: str) -> IntArray:
+    """One rank per cluster, from an integer or a sequence of integers."""
+    if isinstance(rank, (numbers.Number, str)):
+        return np.full(n_clusters, check_integer(rank, name=name, caller=caller, low=1), dtype=np.intp)
+    must = f"an integer, or one integer for each of the {n_clusters} clusters"
+    try:
+        ranks: npt.NDArray[Any] = np.asarray(rank)
+    except ValueError as error:
+        raise ValueError(_message(name, caller, must, rank)) from error
+    if ranks.ndim != 1 or ranks.shape[0] != n_clusters:
+        raise ValueError(_message(name, caller, must, rank if ranks.ndim == 0 else f"shape {ranks.shape}"))
+    if ranks.dtype.kind not in "iu":
+        raise TypeError(_message(name, caller, "integers", f"dtype {ranks.dtype}"))
+    if ranks.min() < 1:
+        raise ValueError(_message(name, caller, "at least 1 in every cluster", int(ranks.min())))
+    return ranks.astype(np.intp)
+
+
+def check_dtype(dtype: Any, *, name: str, caller: str) -> np.dtype[Any] | None:
+    """float32 or float64; None, which leaves it to the points, as it is."""
+    if dtype is None:
+        return None
+    try:
+        chosen: np.dtype[Any] = np.dtype(dtype)
+    except TypeError as error:
+        raise TypeError(_message(name, caller, "numpy.float32, numpy.float64 or None", dtype)) from error
+    if chosen not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise ValueError(_message(name, caller, "numpy.float32, numpy.float64 or None", dtype))
+    return chosen
+
+
+def check_rng(rng: Seed, *, name: str, caller: str) -> np.random.Generator:
+    """A random generator from a seed, a generator or None (fresh entropy)."""
+    if rng is None or isinstance(rng, np.random.Generator):
+        return np.random.default_rng(rng)
+    return np.random.default_rng(check_integer(rng, name=name, caller=caller, low=0))
+
+
+def check_shape(A: Any, shape: tuple[int, int], *, name: str, caller: str) -> None:
+    """An operator of the shape given."""
+    if getattr(A, "shape", None) != shape:
+        raise ValueError(
+            f"The '{name}' parameter of {caller} must be of shape {shape}. "
+            f"Got {getattr(A, 'shape', type(A).__name__)} instead."
+        )
+
+
+def check_symmetric(A: Any, rng: np.random.Generator, *, name: str, caller: str) -> int:
+    """Order of a symmetric operator, tried on two random vectors unless it says that it is its own transpose."""
+    shape: tuple[int, ...] = getattr(A, "shape", ())
+    if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
+        raise ValueError(_message(name, caller, "a square operator with a shape", shape or type(A).__name__))
+    if getattr(A, "T", None) is A:
+        return int(shape[0])
+    V = rng.standard_normal((shape[0], 2))
+    images = np.asarray(A @ V)
+    products = V.T @ images
+    scale = float(np.linalg.norm(V) * np.linalg.norm(images))
+    if abs(products[0, 1] - products[1, 0]) > math.sqrt(np.finfo(images.dtype).eps) * scale:
+        got = f"products that differ by {abs(products[0, 1] - products[1, 0]) / scale:.2g} of their size"
+        raise ValueError(f"The '{name}' parameter of {caller} must be symmetric. Got {got} instead.")
+    return int(shape[0])
+
+
+_UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+def check_memory(memory: Any, itemsize: int, n_points: int, *, name: str, caller: str) -> int:
+    """A budget in floats, from a number of floats or a size such as "512MB"."""
+    must = 'a number of floats, or a size such as "512MB"'
+    if isinstance(memory, str):
+        match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([A-Za-z]+)\s*", memory)
+        if match is None or match[2].upper() not in _UNITS:
+            raise ValueError(_message(name, caller, must, memory))
+        floats = int(float(match[1]) * _UNITS[match[2].upper()]) // itemsize
+    else:
+        floats = check_integer(memory, name=name, caller=caller, low=1)
+    if floats < 3 * n_points:
+        raise ValueError(
+            f"The '{name}' parameter of {caller} must be at least 3 floats for each of the {n_points} points. "
+            f"Got {memory!r}, which is {floats} floats, instead."
+        )
+    return floats

@@ -1,0 +1,277 @@
+"""How far an approximation is from the truth in the spectral sense, and relative to a ridge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from blockbasis._utils.parallel import check_n_jobs, single_threaded
+from blockbasis._utils.typing import FloatArray, Seed
+from blockbasis._utils.validation import (
+    check_fraction,
+    check_integer,
+    check_points,
+    check_positive,
+    check_rng,
+    check_shape,
+    check_symmetric,
+)
+from blockbasis.accuracy.spectrum import SpectralEstimate, dense, largest_modulus
+from blockbasis.kernels import as_kernel
+from blockbasis.operators.exact import ExactKernel
+from blockbasis.solvers.block_lanczos import extreme_eigenvalues
+
+#: A residual of so many roundings of |K| is rounding itself.
+_ROUNDINGS = 100
+#: Points up to which a spectral approximation is computed from dense matrices.
+DENSE_POINTS = 2048
+#: A smaller Delta is known well enough when it is known to tol times this.
+_SMALL_DELTA = 1e-2
+#: How well, and in how many steps at the most, the approximation's own system is solved to precondition the exact one.
+_INNER_TOL = 0.1
+_INNER_STEPS = 50
+
+
+def spectral_error(
+    A: Any, X: Any, kernel: Any, *, tol: float = 1e-3, max_iter: int = 100, rng: Seed = None, n_jobs: int | None = None
+) -> SpectralEstimate:
+    """Relative spectral error |K - A|_2 / |K|_2 of a symmetric approximation of K(X, X).
+
+    Both norms as in `spectral_norm`: in products only, in memory linear in n. Each iteration evaluates the exact matrix
+    once.
+
+    Parameters
+    ----------
+    A : operator
+        Anything symmetric with a ``shape`` and products ``A @ V``.
+    X : array-like of shape (n, d)
+    kernel : Kernel or callable
+    tol : float, default=1e-3
+        Relative size of the residuals at which to stop.
+    max_iter : int, default=100
+        Products at the most, for each norm.
+    rng : int, Generator or None
+    n_jobs : int, default=None
+        Threads; None is one for each core.
+
+    Returns
+    -------
+    SpectralEstimate
+
+    See Also
+    --------
+    relative_error : The relative Frobenius error.
+    spectral_approximation : The error relative to a ridge.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import blockbasis as bb
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> A = bb.factorize(X, bb.Gaussian(2.0), n_clusters=5, rank=30, rng=0)
+    >>> error = bb.spectral_error(A, X, bb.Gaussian(2.0), rng=0)
+    >>> error.converged, error.value < 1e-3
+    (True, True)
+    """
+    caller = "spectral_error"
+    K = _exact(X, kernel, n_jobs, caller)
+    tol = check_fraction(tol, name="tol", caller=caller)
+    max_iter = check_integer(max_iter, name="max_iter", caller=caller, low=1)
+    generator = check_rng(rng, name="rng", caller=caller)
+    check_shape(A, K.shape, name="A", caller=caller)
+    n = check_symmetric(A, generator, name="A", caller=caller)
+    precision = np.finfo(np.asarray(A @ np.ones(n)).dtype).eps
+    norm = largest_modulus(lambda V: K @ V, n, tol=tol, max_iter=max_iter, rng=generator)
+    error = largest_modulus(
+        lambda V: K @ V - A @ V,
+        n,
+        tol=tol,
+        max_iter=max_iter,
+        rng=generator,
+        noise=_ROUNDINGS * float(precision) * norm.value,
+    )
+    return _quotient(error, norm)
+
+
+def _quotient(top: SpectralEstimate, bottom: SpectralEstimate) -> SpectralEstimate:
+    """One norm relative to another."""
+    iterations, converged = top.iterations + bottom.iterations, top.converged and bottom.converged
+    if bottom.value == 0:
+        return SpectralEstimate(0.0 if top.value == 0 else np.inf, 0.0, iterations, converged)
+    value = top.value / bottom.value
+    bound = (top.bound + value * bottom.bound) / bottom.value
+    return SpectralEstimate(value, bound, iterations, converged)
+
+
+@dataclass(frozen=True)
+class SpectralApproximation:
+    """(1 - lower)(K + ridge I) <= A + ridge I <= (1 + upper)(K + ridge I), in the order of definiteness.
+
+    Parameters
+    ----------
+    lower : float
+        Delta_1, at least 0. From 1 on, A + ridge I is not positive definite.
+    upper : float
+        Delta_2, at least 0.
+    exact : bool
+        Whether both come from dense matrices. If not, each is at most the smallest Delta for which its side holds.
+    bounds : tuple of two float
+        What the residuals allow ``lower`` and ``upper`` to be off, when the eigenvalues found are the extreme ones;
+        zero when they are exact.
+    iterations : int
+        Passes over the exact matrix, each with a block of vectors.
+    converged : bool
+        Whether the bounds met the tolerance.
+    """
+
+    lower: float
+    upper: float
+    exact: bool
+    bounds: tuple[float, float]
+    iterations: int
+    converged: bool
+
+
+def spectral_approximation(
+    A: Any,
+    X: Any,
+    kernel: Any,
+    ridge: float,
+    *,
+    tol: float = 1e-2,
+    max_iter: int = 100,
+    rng: Seed = None,
+    n_jobs: int | None = None,
+) -> SpectralApproximation:
+    """The smallest (Delta_1, Delta_2) for which A + ridge I approximates K + ridge I spectrally.
+
+    (1 - Delta_1)(K + ridge I) <= A + ridge I <= (1 + Delta_2)(K + ridge I). Delta_1 is what governs how well a ridge
+    regression with A in place of K generalizes. -Delta_1 and Delta_2 are the extreme eigenvalues of the pencil
+    (A - K, K + ridge I).
+
+    Up to 2048 points they are computed from dense matrices. Above, they are found by block products in memory linear
+    in n, the search preconditioned by conjugate gradients on A + ridge I: a few passes over K when the Deltas are of
+    order one or less, many when the ridge is far below the error of A. What is found is never larger than the truth.
+
+    Parameters
+    ----------
+    A : operator
+        Anything symmetric with a ``shape`` and products ``A @ V``; it may be indefinite.
+    X : array-like of shape (n, d)
+    kernel : Kernel or callable
+        Positive semi-definite.
+    ridge : float
+        Positive.
+    tol : float, default=1e-2
+        Relative size of the residuals at which to stop; relative to 0.01 for a smaller Delta, and to 1 for one that
+        looks like zero.
+    max_iter : int, default=100
+        Passes over K at the most.
+    rng : int, Generator or None
+    n_jobs : int, default=None
+        Threads; None is one for each core.
+
+    Returns
+    -------
+    SpectralApproximation
+
+    References
+    ----------
+    J. Zhang, A. May, T. Dao and C. Ré, "Low-precision random Fourier features for memory-constrained kernel
+    approximation", AISTATS 2019 (arXiv 2018).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import blockbasis as bb
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> A = bb.factorize(X, bb.Gaussian(2.0), n_clusters=5, rank=30, rng=0)
+    >>> deltas = bb.spectral_approximation(A, X, bb.Gaussian(2.0), ridge=1.0)
+    >>> deltas.exact, deltas.lower < 0.1, deltas.upper < 0.1
+    (True, True, True)
+    """
+    caller = "spectral_approximation"
+    K = _exact(X, kernel, n_jobs, caller)
+    ridge = check_positive(ridge, name="ridge", caller=caller)
+    tol = check_fraction(tol, name="tol", caller=caller)
+    max_iter = check_integer(max_iter, name="max_iter", caller=caller, low=1)
+    generator = check_rng(rng, name="rng", caller=caller)
+    check_shape(A, K.shape, name="A", caller=caller)
+    n = check_symmetric(A, generator, name="A", caller=caller)
+    try:
+        with single_threaded():
+            if n <= DENSE_POINTS:
+                return _from_dense(dense(A), dense(K), ridge)
+            return _from_products(A, K, ridge, tol, max_iter, generator)
+    except linalg.LinAlgError as error:
+        raise ValueError(
+            f"The 'ridge' parameter of {caller} must be large enough that K + ridge I is positive definite in the "
+            f"precision of the work. Got {ridge!r} instead."
+        ) from error
+
+
+def _from_dense(A: FloatArray, K: FloatArray, ridge: float) -> SpectralApproximation:
+    values = linalg.eigh(A - K, K + ridge * np.eye(len(K)), eigvals_only=True)
+    return SpectralApproximation(*_deltas(values), exact=True, bounds=(0.0, 0.0), iterations=1, converged=True)
+
+
+def _from_products(
+    A: Any, K: ExactKernel, ridge: float, tol: float, max_iter: int, rng: np.random.Generator
+) -> SpectralApproximation:
+    def pencil(V: FloatArray) -> tuple[FloatArray, FloatArray]:
+        image = K @ V
+        return A @ V - image, image + ridge * V
+
+    def settled(values: FloatArray, bounds: FloatArray) -> FloatArray:
+        deltas = np.array(_deltas(values))
+        # An approximation from below has eigenvalues that crowd under zero: to resolve them tells nothing.
+        return np.asarray(bounds <= tol * np.where(deltas > 0, np.maximum(deltas, _SMALL_DELTA), 1.0))
+
+    found = extreme_eigenvalues(
+        pencil,
+        K.shape[0],
+        settled=settled,
+        max_iter=max_iter,
+        rng=rng,
+        floor=ridge,
+        precondition=lambda R: _nearly_solved(A, ridge, R),
+    )
+    lower, upper = (float(bound) for bound in found.bounds)
+    return SpectralApproximation(*_deltas(found.values), False, (lower, upper), found.iterations, found.converged)
+
+
+def _deltas(values: FloatArray) -> tuple[float, float]:
+    """From the eigenvalues of the pencil, in ascending order."""
+    return max(0.0, -float(values[0])), max(0.0, float(values[-1]))
+
+
+def _nearly_solved(A: Any, ridge: float, B: FloatArray) -> FloatArray:
+    """(A + ridge I)^-1 B by conjugate gradients, each column for itself, stopped where A is indefinite."""
+    X = np.zeros_like(B)
+    residuals, directions = B, B
+    squares = np.einsum("ij,ij->j", B, B)
+    goals = _INNER_TOL**2 * squares
+    for _ in range(_INNER_STEPS):
+        images = A @ directions + ridge * directions
+        curvatures = np.einsum("ij,ij->j", directions, images)
+        active = (curvatures > 0) & (squares > goals)
+        if not active.any():
+            break
+        steps = np.divide(squares, curvatures, out=np.zeros_like(squares), where=active)
+        X = X + steps * directions
+        residuals = residuals - steps * images
+        before, squares = squares, np.einsum("ij,ij->j", residuals, residuals)
+        ratios = np.divide(squares, before, out=np.zeros_like(squares), where=active)
+        directions = residuals + ratios * directions
+    # A column whose first step meets negative curvature is still a direction worth having.
+    return np.where(X.any(axis=0), X, B)
+
+
+def _exact(X: Any, kernel: Any, n_jobs: int | None, caller: str) -> ExactKernel:
+    """The truth in double precision, whose complaints name the caller."""
+    X = check_points(X, name="X", caller=caller)
+    kernel = as_kernel(kernel, caller=caller)
+    return ExactKernel(X, kernel, dtype=np.float64, n_jobs=check_n_jobs(n_jobs, caller=caller))

@@ -1,0 +1,114 @@
+"""What the commands share: where they print, how errors and warnings are said, bars of progress."""
+
+from __future__ import annotations
+
+import difflib
+import signal
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from blockbasis._utils.progress import ProgressEvent, reporting
+
+#: Columns of a table that goes to a file: nobody's window is too narrow for it.
+_FILE_WIDTH = 160
+
+
+def _console(**choices: Any) -> Console:
+    console = Console(**choices)
+    if not console.is_terminal:
+        console.width = _FILE_WIDTH
+    return console
+
+
+stdout, stderr = _console(), _console(stderr=True)
+
+
+def fail(message: object) -> NoReturn:
+    """Print an error and end with exit code 1."""
+    stderr.print(f"[red]Error:[/] {escape(str(message))}")
+    raise typer.Exit(1)
+
+
+@contextmanager
+def errors_said(interrupted: str = "Interrupted.") -> Iterator[None]:
+    """What a user can mend as one line, without a traceback."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        stderr.print(interrupted)
+        raise typer.Exit(128 + signal.SIGINT) from None
+    except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
+        fail(error)
+
+
+@contextmanager
+def warnings_said() -> Iterator[None]:
+    """Warnings as one line each, without the place in the code."""
+
+    def say(message: Warning | str, *_: Any, **__: Any) -> None:
+        stderr.print(f"[yellow]Warning:[/] {escape(str(message))}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", UserWarning)
+        warnings.showwarning = say
+        yield
+
+
+@contextmanager
+def ended_cleanly() -> Iterator[None]:
+    """A request to end becomes an exception, so that no process of the work is left behind."""
+    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def check_name(name: str, known: Iterable[str], what: str) -> None:
+    """Fail with the nearest known names where a name is not one of them."""
+    known = list(known)
+    if name in known:
+        return
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+    hint = f" Did you mean {' or '.join(near)}?" if near else f" There are: {', '.join(known)}."
+    fail(f"There is no {what} {name!r}.{hint}")
+
+
+@contextmanager
+def bars() -> Iterator[None]:
+    """A bar for each stage of the work inside; it goes when the stage is done."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=stderr, transient=True) as progress:
+        tasks: dict[str, TaskID] = {}
+
+        def show(event: ProgressEvent) -> None:
+            if event.stage not in tasks:
+                tasks[event.stage] = progress.add_task(event.stage, total=event.total)
+            progress.update(tasks[event.stage], completed=event.done)
+            if event.done == event.total:
+                progress.remove_task(tasks.pop(event.stage))
+
+        with reporting(show):
+            yield

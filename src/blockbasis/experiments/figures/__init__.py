@@ -1,0 +1,1 @@
+"""The figures and tables of the paper: one file for each."""

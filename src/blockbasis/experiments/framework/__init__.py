@@ -1,0 +1,1 @@
+"""What experiments are made of: their parts, points, measurements, curves, tables and how they are run."""

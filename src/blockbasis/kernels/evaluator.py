@@ -1,0 +1,250 @@
+"""The kernel matrix in implicit form: blocks on request, each evaluated entry counted."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from functools import cached_property
+
+import numpy as np
+
+from blockbasis._utils.typing import FloatArray, Index, IntArray
+from blockbasis.kernels.base import Kernel, diagonal_chunks
+from blockbasis.kernels.combined import Zero
+from blockbasis.kernels.function import CallableKernel
+
+#: Rows that are evaluated at once when all entries are wanted.
+_SYMMETRIC_TILE = 256
+#: Between these k(x, x) must be: norms of a matrix square its entries, and sum as many as there are.
+_SCALES = {np.dtype(np.float64): (1e-100, 1e100), np.dtype(np.float32): (1e-12, 1e12)}
+#: Points on which a user's kernel function is asked whether it is one, and for the scale of its values.
+_CHECK_SAMPLE = 64
+_SCALE_SAMPLE = 16
+
+
+class Counter:
+    """A count that threads share."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._value = 0
+
+    def add(self, amount: int) -> None:
+        with self._lock:
+            self._value += amount
+
+    @property
+    def value(self) -> int:
+        return self._value
+
+
+class KernelMatrix:
+    """K(rows, columns), never formed as a whole.
+
+    Every kernel entry that a factorization evaluates goes through `block` (or `diagonal`), which counts it: the count
+    is what complexity is tested by.
+
+    The points are mapped into the coordinates of the kernel once. The attributes ``rows`` and ``columns`` hold the
+    mapped points, and ``kernel`` is the kernel of mapped points, without white noise: see `Kernel.core`.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Its white noise is in the diagonal of a symmetric matrix.
+    rows : ndarray of shape (n, d)
+    columns : ndarray of shape (m, d), default=None
+        None stands for ``rows``: the matrix is then symmetric, and its diagonal is exact.
+    counter : Counter, default=None
+        Where entries are counted, when several matrices share one count.
+    """
+
+    def __init__(
+        self, kernel: Kernel, rows: FloatArray, columns: FloatArray | None = None, *, counter: Counter | None = None
+    ) -> None:
+        _check_scale(kernel, rows.dtype)
+        self.kernel = kernel.core
+        self.rows = kernel.coordinates(rows)
+        self.columns = self.rows if columns is None else kernel.coordinates(columns)
+        self.symmetric = columns is None
+        self.noise = kernel.noise if self.symmetric else 0.0
+        self.dtype: np.dtype[np.floating] = self.rows.dtype
+        self._shiftable = self.kernel.unit_maps() is not None
+        self._counter = Counter() if counter is None else counter
+        self._transposed = False
+        self._diagonals: dict[tuple[int, int], FloatArray] = {}
+        self._diagonal_lock = threading.Lock()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.rows.shape[0], self.columns.shape[0]
+
+    @property
+    def entries(self) -> int:
+        """Kernel entries evaluated so far, here and through the transpose."""
+        return self._counter.value
+
+    @property
+    def T(self) -> KernelMatrix:
+        """The transpose, sharing points and count."""
+        if self.symmetric:
+            return self
+        other = KernelMatrix(self.kernel, self.columns, self.rows, counter=self._counter)
+        other._transposed = not self._transposed
+        return other
+
+    @cached_property
+    def double(self) -> KernelMatrix:
+        """The same matrix in float64, sharing the count: for work that amplifies rounding."""
+        if self.dtype == np.float64:
+            return self
+        columns = None if self.symmetric else self.columns.astype(np.float64)
+        other = KernelMatrix(self.kernel, self.rows.astype(np.float64), columns, counter=self._counter)
+        other._transposed, other.noise = self._transposed, self.noise
+        return other
+
+    @cached_property
+    def single(self) -> KernelMatrix:
+        """The same matrix with entries in float32, sharing points and count: for work that needs few digits.
+
+        It is the matrix itself where float32 cannot hold the squares of the entries.
+        """
+        low, high = _SCALES[np.dtype(np.float32)]
+        own = self.kernel.at_zero
+        if own is None:  # of a function, some points show it
+            own = float(np.abs(self.kernel.diagonal(self.rows[:_SCALE_SAMPLE])).max(initial=0.0))
+        if self.dtype == np.float32 or not (own == 0 or low <= own + self.noise <= high):
+            return self
+        other = copy.copy(self)
+        other.dtype, other.double = np.dtype(np.float32), self
+        return other
+
+    def block(self, rows: Index, columns: Index) -> FloatArray:
+        """Entries of the given rows and columns (slices or index arrays)."""
+        X, Y = self.rows[rows], self.columns[columns]
+        self._counter.add(X.shape[0] * Y.shape[0])
+        if self.dtype != X.dtype and self._shiftable:  # float32 keeps the digits of points near the origin
+            centre = X.mean(axis=0)
+            X, Y = (X - centre).astype(self.dtype), (Y - centre).astype(self.dtype)
+        values = self.kernel.block(Y, X).T if self._transposed else self.kernel.block(X, Y)
+        values = values.astype(self.dtype, copy=False)
+        own = self.kernel.at_zero
+        if self.symmetric and (own is not None or self.noise):
+            at = coincidences(rows, columns)
+            values[at] = (values[at] if own is None else own) + self.noise
+        return values
+
+    def diagonal(self, rows: slice) -> FloatArray:
+        """k(x, x) of the given points of a symmetric matrix, evaluated once for each range; read-only."""
+        if self.kernel.at_zero is not None:
+            return np.full(rows.stop - rows.start, self.kernel.at_zero + self.noise, dtype=self.dtype)
+        key = rows.start, rows.stop
+        with self._diagonal_lock:  # held while evaluating: two threads that ask at once cost one evaluation
+            if key not in self._diagonals:
+                self._diagonals[key] = self._evaluated_diagonal(rows)
+            return self._diagonals[key]
+
+    def _evaluated_diagonal(self, rows: slice) -> FloatArray:
+        points = self.rows[rows]
+        self._counter.add(sum((chunk.stop - chunk.start) ** 2 for chunk in diagonal_chunks(len(points))))
+        values: FloatArray = self.kernel.diagonal(points) + self.dtype.type(self.noise)
+        values.setflags(write=False)
+        return values
+
+    def symmetric_dense(self) -> FloatArray:
+        """All entries of a symmetric matrix, those on one side of the diagonal evaluated."""
+        n = self.shape[0]
+        dense = np.empty((n, n), dtype=self.dtype)
+        for start in range(0, n, _SYMMETRIC_TILE):
+            rows = slice(start, min(start + _SYMMETRIC_TILE, n))
+            strip = self.block(rows, slice(start, n))
+            own = strip[:, : rows.stop - start]
+            own[...] = (own + own.T) / 2
+            self._counter.add(-(own.size - len(own)) // 2)  # one side would do
+            dense[rows, start:] = strip
+            dense[start:, rows] = strip.T
+        return dense
+
+
+def _check_scale(kernel: Kernel, dtype: np.dtype[np.floating]) -> None:
+    """Refuse a kernel whose squared values cannot be summed; white noise without its noise has none."""
+    own = kernel.at_zero
+    if own is not None and not isinstance(kernel, Zero):
+        _check_values(kernel, own + kernel.noise, dtype)
+
+
+def _check_values(kernel: Kernel, own: float, dtype: np.dtype[np.floating]) -> None:
+    low, high = _SCALES[dtype]
+    if own != 0 and not low <= own <= high:
+        raise ValueError(
+            f"A kernel of {dtype} must have k(x, x) between {low:g} and {high:g}. Got {own:g} for "
+            f"{kernel!r} instead: scale the kernel, and what is learnt with it."
+        )
+
+
+class CachedKernelMatrix(KernelMatrix):
+    """A kernel matrix whose entries are all known: blocks are copied, and none is evaluated.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    rows : ndarray of shape (n, d)
+        Points, in the order of the matrix.
+    dense : ndarray of shape (n, n)
+        All entries, in another order.
+    order : ndarray of shape (n,)
+        Position of each point of the matrix in ``dense``.
+    counter : Counter
+    """
+
+    def __init__(self, kernel: Kernel, rows: FloatArray, dense: FloatArray, order: IntArray, counter: Counter) -> None:
+        super().__init__(kernel, rows, counter=counter)
+        self._dense, self._order = dense, order
+
+    @cached_property
+    def double(self) -> KernelMatrix:
+        if self.dtype == np.float64:
+            return self
+        other = copy.copy(self)
+        other.dtype = np.dtype(np.float64)
+        return other
+
+    def block(self, rows: Index, columns: Index) -> FloatArray:
+        return self._dense[np.ix_(self._order[rows], self._order[columns])].astype(self.dtype, copy=False)
+
+    def diagonal(self, rows: slice) -> FloatArray:
+        own = self._order[rows]
+        return self._dense[own, own].astype(self.dtype, copy=False)
+
+
+def check_function(matrix: KernelMatrix, rng: np.random.Generator, *, semidefinite: bool) -> None:
+    """Ask a user's function, on a few points, whether it is symmetric, and positive semi-definite where it must be."""
+    if not any(isinstance(leaf, CallableKernel) for leaf in matrix.kernel.leaves()):
+        return
+    n = matrix.shape[0]
+    some = np.sort(rng.choice(n, min(_CHECK_SAMPLE, n), replace=False))
+    block = matrix.block(some, some)
+    _check_values(matrix.kernel, float(np.abs(np.diagonal(block)).max(initial=0.0)), matrix.dtype)
+    CallableKernel.check_symmetric(block)
+    if semidefinite:
+        CallableKernel.check_semidefinite(block)
+
+
+def coincidences(rows: Index, columns: Index) -> tuple[IntArray, IntArray]:
+    """Positions inside a block at which row and column are the same point."""
+    if isinstance(rows, slice):
+        own = indices(columns)
+        inside = np.flatnonzero((own >= rows.start) & (own < rows.stop))
+        return own[inside] - rows.start, inside
+    own = indices(columns)
+    if not len(rows):
+        return own[:0], own[:0]
+    by_row = np.argsort(rows)  # each point is there once
+    place = np.minimum(np.searchsorted(rows, own, sorter=by_row), len(rows) - 1)
+    at_row = by_row[place]
+    at_column = np.flatnonzero(rows[at_row] == own)
+    return at_row[at_column], at_column
+
+
+def indices(index: Index) -> IntArray:
+    """An index array from a slice with both ends, or from an index array."""
+    return np.arange(index.start, index.stop) if isinstance(index, slice) else index

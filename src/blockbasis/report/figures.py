@@ -1,0 +1,253 @@
+"""Pictures: panels, a style for every curve that reads in grey too, and files in SVG and PNG.
+
+matplotlib is an extra and is imported when the first picture is made. No global state of it is touched: figures are
+made and saved without pyplot, so that a notebook's backend stays as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from blockbasis._utils.files import replacing
+
+#: Okabe and Ito's colours, which the colour-blind tell apart, without yellow, which white paper swallows.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
+#: Markers and dashes tell curves apart where colours do not.
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p", "d")
+DASHES = ("-", "--", "-.", ":")
+#: Style of each method wherever it is drawn: its place in the three lists.
+_METHODS = {
+    "bbf": (0, 0, 0),
+    "bbf-paper": (5, 7, 0),
+    "svd": (6, 1, 1),
+    "nystrom": (1, 2, 1),
+    "nystrom-kmeans": (4, 4, 1),
+    "nystrom-leverage": (3, 3, 1),
+    "rpcholesky": (2, 5, 1),
+    "random-features": (7, 6, 3),
+    "meka": (2, 8, 2),
+    "clra": (1, 9, 2),
+    "ifgt": (3, 10, 2),
+    "ifgt-direct": (7, 6, 3),
+    "bbf-surrogate": (0, 11, 3),
+    "nystrom-surrogate": (1, 12, 3),
+    "bbf-fixed": (5, 7, 1),
+}
+_PANEL = (4.6, 3.5)  # inches
+_DOTS_PER_INCH = 150
+#: An axis whose ends have a smaller ratio is labelled at these multiples of the powers of ten.
+_LABELLED = {4.0: (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 7), 300.0: (1, 2, 5)}
+
+
+def style(place: int | str) -> dict[str, Any]:
+    """Colour, marker and dashes of the curve at a place, or of a method by name.
+
+    Parameters
+    ----------
+    place : int or str
+
+    Returns
+    -------
+    dict
+        Keyword arguments of matplotlib's ``plot``.
+
+    Examples
+    --------
+    >>> from blockbasis.report.figures import style
+    >>> style(0)["color"], style("svd")["linestyle"]
+    ('#0072B2', '--')
+    """
+    colour, marker, dash = _METHODS[place] if isinstance(place, str) else (place, place, place)
+    return {
+        "color": COLOURS[colour % len(COLOURS)],
+        "marker": MARKERS[marker % len(MARKERS)],
+        "linestyle": DASHES[dash % len(DASHES)],
+    }
+
+
+def panels(count: int, *, columns: int = 2) -> tuple[Any, list[Any]]:
+    """A figure with so many panels.
+
+    Parameters
+    ----------
+    count : int
+    columns : int, default=2
+        Panels in a row at most.
+
+    Returns
+    -------
+    figure : matplotlib.figure.Figure
+    axes : list of matplotlib.axes.Axes
+
+    Raises
+    ------
+    ImportError
+        Without matplotlib.
+
+    Examples
+    --------
+    >>> from blockbasis.report.figures import panels
+    >>> figure, axes = panels(3)
+    >>> len(axes)
+    3
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError(
+            "Pictures need matplotlib: pip install matplotlib, or pip install blockbasis[plot]."
+        ) from error
+    columns = min(columns, count)
+    rows = math.ceil(count / columns)
+    size = (_PANEL[0] * columns, _PANEL[1] * rows)
+    figure = Figure(size, dpi=_DOTS_PER_INCH, layout="constrained")  # laid out by the letters that are drawn
+    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for spare in axes[count:]:
+        spare.remove()
+    for each in axes[:count]:
+        each.grid(True, which="major", color="0.9", linewidth=0.6)
+        each.set_axisbelow(True)
+        each.spines[["top", "right"]].set_visible(False)
+    return figure, axes[:count]
+
+
+def runs_and_mean(
+    axes: Any, x: Sequence[float], runs: Sequence[Sequence[float]], *, label: str, place: int | str
+) -> None:
+    """A curve of means, with a marker for every run.
+
+    Parameters
+    ----------
+    axes : matplotlib.axes.Axes
+    x : sequence of float
+    runs : sequence of sequence of float
+        Values at each of ``x``, one for each run.
+    label : str
+    place : int or str
+        As `style` takes it.
+
+    Examples
+    --------
+    >>> from blockbasis.report.figures import panels, runs_and_mean
+    >>> figure, (axes,) = panels(1)
+    >>> runs_and_mean(axes, [1, 2], [[3, 5], [2, 2]], label="ours", place=0)
+    >>> [float(y) for y in axes.lines[-1].get_ydata()]
+    [4.0, 2.0]
+    """
+    look = style(place)
+    dots = [(at, value) for at, values in zip(x, runs, strict=True) for value in values]
+    axes.plot(*zip(*dots, strict=True), linestyle="none", marker=look["marker"], color=look["color"], ms=4, alpha=0.4)
+    means = [float(np.mean(values)) for values in runs]
+    axes.plot(x, means, color=look["color"], linestyle=look["linestyle"], marker=look["marker"], ms=5, label=label)
+
+
+def shared_legend(figure: Any, axes: Any, *, columns: int = 4) -> None:
+    """The legend of one panel, below all of them.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+    axes : matplotlib.axes.Axes
+        Whose curves are named.
+    columns : int, default=4
+
+    Examples
+    --------
+    >>> from blockbasis.report.figures import panels, shared_legend
+    >>> figure, axes = panels(2)
+    >>> _ = axes[0].plot([1, 2], label="ours")
+    >>> shared_legend(figure, axes[0])
+    >>> len(figure.legends)
+    1
+    """
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, len(labels)), frameon=False)
+
+
+def legend_below(axes: Any, *, columns: int = 1) -> None:
+    """A panel's own legend, below it, where it covers no curve.
+
+    Parameters
+    ----------
+    axes : matplotlib.axes.Axes
+    columns : int, default=1
+
+    Examples
+    --------
+    >>> from blockbasis.report.figures import legend_below, panels
+    >>> figure, (axes,) = panels(1)
+    >>> _ = axes.plot([1, 2], label="ours")
+    >>> legend_below(axes)
+    >>> [text.get_text() for text in axes.get_legend().get_texts()]
+    ['ours']
+    """
+    axes.legend(frameon=False, fontsize="x-small", loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=columns)
+
+
+def save(figure: Any, stem: Path) -> tuple[Path, Path]:
+    """Write a figure beside each other as SVG and PNG, each whole or not at all.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+    stem : Path
+        Without extension.
+
+    Returns
+    -------
+    tuple of two Path
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from blockbasis.report.figures import panels, save
+    >>> figure, _ = panels(1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [path.name for path in save(figure, pathlib.Path(folder) / "empty")]
+    ['empty.svg', 'empty.png']
+    """
+    from matplotlib import rc_context
+
+    for axes in figure.axes:
+        _quiet_log_ticks(axes)
+    _lay_out(figure)
+    paths = stem.parent / f"{stem.name}.svg", stem.parent / f"{stem.name}.png"
+    for path in paths:
+        # Without a date, and with names of its parts that do not change, the same figure gives the same file.
+        metadata = {"Date": None} if path.suffix == ".svg" else {}
+        with replacing(path) as stream, rc_context({"svg.hashsalt": "blockbasis"}):
+            figure.savefig(stream, format=path.suffix[1:], metadata=metadata)
+    return paths
+
+
+def _lay_out(figure: Any) -> None:
+    """Put everything into its place, once for all files: with a layout at hand, each would do it twice."""
+    from matplotlib import rc_context
+
+    layout = figure.get_layout_engine()
+    if layout is not None:
+        layout.execute(figure)
+    with rc_context({"figure.autolayout": False, "figure.constrained_layout.use": False}):
+        figure.set_layout_engine(None)
+
+
+def _quiet_log_ticks(axes: Any) -> None:
+    """Few plain labels on logarithmic axes: matplotlib's own run into each other where an axis spans about a decade.
+
+    Ticks without labels are left out: they say nothing beside the lines of the grid, and take a third of the time.
+    """
+    from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
+
+    for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+        if axis.get_scale() != "log" or isinstance(axis.get_major_locator(), FixedLocator):
+            continue
+        axis.set_minor_locator(NullLocator())
+        multiples = next((each for ratio, each in _LABELLED.items() if high < ratio * low), None)
+        if multiples is not None:
+            axis.set_major_locator(LogLocator(subs=multiples))
+            axis.set_major_formatter("{x:g}")
