@@ -21,6 +21,10 @@ from blockbasis.planning.survey import Survey
 #: Factor and increment over the expected ranks, of the ranks that bases are first sketched for.
 _RESERVE = 1.05
 _RESERVE_MORE = 4
+#: The factor where the ranks of all clusters together exceed this share of the points. C then takes a large share of
+#: the entries of the matrix, and would take them again if ranks had to be raised.
+_LARGE_RESERVE = 1.25
+_HIGH_RANKS = 1 / 6
 #: Where compression does not pay, the tolerance that is named needs this share of the floats of the dense matrix.
 _WORTHWHILE = 0.75
 
@@ -177,7 +181,8 @@ class Plan:
 def with_reserve(ranks: IntArray, sizes: IntArray) -> IntArray:
     """Ranks to build, with a reserve for the check; a cluster is kept whole where its rank is close to its size."""
     most = most_directions(sizes)
-    more = np.ceil(_RESERVE * ranks).astype(np.intp) + _RESERVE_MORE
+    factor = _RESERVE if ranks.sum() <= _HIGH_RANKS * sizes.sum() else _LARGE_RESERVE
+    more = np.ceil(factor * ranks).astype(np.intp) + _RESERVE_MORE
     return np.asarray(np.where(ranks >= most, sizes, np.minimum(more, most)), dtype=np.intp)
 
 

@@ -23,7 +23,7 @@ _FIRST_RANK = 48
 _HIGH_RANK = 80
 _DENSE = 0.9
 #: Mean rank above which fewer clusters are not surveyed: the time of a basis grows with the cube of its rank.
-_HIGHEST_RANK = 500
+_HIGHEST_RANK = 250
 #: Floats a point above which the first survey ends.
 _FIRST_LIMIT = 250
 #: Least mean number of points of a cluster, and largest number of clusters in units of sqrt(n).
@@ -44,7 +44,7 @@ _FACTORS = (0.5, 0.7, 1.4, 2.0)
 _SHORT_WORK = 1e8
 _EXCESS_COST = 0.2
 #: No further number of clusters is surveyed once surveys have evaluated this share of the entries of the matrix.
-_SURVEYED = 0.25
+_SURVEYED = 0.2
 #: Ranks are roughly proportional to this power of the cluster size, and a survey takes a margin over that.
 _RANK_POWER = 0.4
 _MARGIN = 1.15

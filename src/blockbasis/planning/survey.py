@@ -181,7 +181,7 @@ def survey(
         for a, each in zip(todo, map_threads(_survey_cluster, tasks, job.n_jobs, f"look at {k} clusters"), strict=True):
             found[a] = each
         result = _summary(job, k, partition, found, picked, weights)
-        wanted = _wanted_ranks(job, result, np.minimum(2 * highest, most))
+        wanted = _wanted_ranks(job, result, most)
         todo = np.flatnonzero((wanted >= highest) & (highest < most))
         if not len(todo):
             return result
