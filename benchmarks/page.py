@@ -11,6 +11,7 @@ import argparse
 import importlib.util
 import json
 import sys
+import textwrap
 from pathlib import Path
 
 from report import Content, Verdict, failures
@@ -98,7 +99,14 @@ def page(contents: dict[str, Content]) -> str:
         parts += [f"## {SUITES[name].TITLE}: `{name}`", _extent(content)]
         parts += SUITES[name].tables(content) if content["records"] else []
         parts.append(failures(content))
-    return "\n\n".join(part for part in [*parts, OTHERS] if part) + "\n"
+    return "\n\n".join(_wrapped(part) for part in [*parts, OTHERS] if part) + "\n"
+
+
+def _wrapped(part: str) -> str:
+    """A paragraph in lines of at most 120 columns; tables and texts of several lines stay as they are."""
+    if "\n" in part or part.startswith(("|", "#")):
+        return part
+    return textwrap.fill(part, 120, break_long_words=False, break_on_hyphens=False)
 
 
 def _about(contents: dict[str, Content]) -> list[str]:
@@ -109,7 +117,7 @@ def _about(contents: dict[str, Content]) -> list[str]:
     when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
     place = f"{machine['cores']} cores ({machine['processor']}), {machine['memory_gb']} GB, {machine['system']}"
     methods = "; ".join(f"{name}: {version}" for name, version in last["peers"].items())
-    pictures = "Plots of a run lie beside its results, in `benchmarks/results/` (SVG and PNG); neither is kept in git."
+    pictures = "The plots of a run are next to its results, in `benchmarks/results/` (SVG and PNG), and not in git."
     return [f"Commit **{last['commit']}**, {when}. {place}. {versions}.", f"Methods: {methods}.", pictures]
 
 
