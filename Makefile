@@ -1,7 +1,8 @@
 # Every target makes its own virtual environment when there is none: no other step is needed on a fresh machine.
 PYTHON ?= python3
 VENV ?= .venv
-BIN := $(VENV)/bin
+SCRIPTS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
+BIN := $(VENV)/$(SCRIPTS)
 
 .PHONY: demo test test-oldest test-newest fuzz fuzz-full lint format bench bench-full clean
 
@@ -17,13 +18,13 @@ VERSIONED := pytest hypothesis pandas pyarrow rich typer matplotlib
 
 test-oldest:
 	$(PYTHON) -m venv $(VENV)-oldest
-	$(VENV)-oldest/bin/python -m pip install --quiet $(OLDEST) $(VERSIONED) --editable .
-	$(VENV)-oldest/bin/python -m pytest
+	$(VENV)-oldest/$(SCRIPTS)/python -m pip install --quiet $(OLDEST) $(VERSIONED) --editable .
+	$(VENV)-oldest/$(SCRIPTS)/python -m pytest
 
 test-newest:
 	$(PYTHON) -m venv $(VENV)-newest
-	$(VENV)-newest/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager $(VERSIONED) --editable .
-	$(VENV)-newest/bin/python -m pytest
+	$(VENV)-newest/$(SCRIPTS)/python -m pip install --quiet --upgrade --upgrade-strategy eager $(VERSIONED) --editable .
+	$(VENV)-newest/$(SCRIPTS)/python -m pytest
 
 # Random files, kills, inputs, threads, limits and tolerances for five minutes; "make fuzz MINUTES=60" for more, and
 # "make fuzz-full" for the counts that docs/promises.md names.
@@ -39,6 +40,7 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/codespell
 
 format: $(VENV)/.lint
 	$(BIN)/ruff check --fix .
@@ -57,11 +59,11 @@ bench-full: $(VENV)/.peers
 clean:
 	rm -rf $(VENV) $(VENV)-oldest $(VENV)-newest .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist
 
-$(BIN)/python:
+$(VENV)/pyvenv.cfg:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
-$(VENV)/.demo: $(BIN)/python pyproject.toml
+$(VENV)/.demo: $(VENV)/pyvenv.cfg pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 
@@ -70,6 +72,6 @@ $(VENV)/.peers: $(VENV)/.bench
 	-$(BIN)/python -m pip install --quiet pykeops
 	touch $@
 
-$(VENV)/.%: $(BIN)/python pyproject.toml
+$(VENV)/.%: $(VENV)/pyvenv.cfg pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	touch $@

@@ -11,6 +11,7 @@ import argparse
 import importlib.util
 import json
 import sys
+import textwrap
 from pathlib import Path
 
 from report import Content, Verdict, failures
@@ -21,34 +22,35 @@ HERE = Path(__file__).parent
 INTRODUCTION = """\
 # Benchmarks
 
-This page was made by `python benchmarks/page.py` from one run of the harness; nothing on it is typed by hand.
+`python benchmarks/page.py` wrote this page from the results of one run. No number on it was typed by hand.
 
     make bench                                  a reduced set, at most 15 minutes on two cores, and this page
     make bench-full                             every cell, and this page
-    python benchmarks/run.py SUITE [--full]     one suite; `--help` lists them and the options
+    python benchmarks/run.py SUITE [--full]     one suite; `--help` lists the suites and the options
 
-A run that is interrupted goes on where it stopped. `--baseline FILE` gives the JSON lines of an earlier commit (those
-that `grid` writes, or lines with case, n, plan, build and stored for `engine`), with which floats and seconds are
-compared.
+An interrupted run continues where it stopped. `--baseline FILE` names the JSON lines of an earlier commit (those that
+`grid` writes, or lines with case, n, plan, build and stored for `engine`). The floats and seconds of the run are then
+compared with that commit.
 
-Real data come from `blockbasis.datasets.load` and, for bike, elevators and keggdirected, from NPZ files in the
-directory that `BLOCKBASIS_DATA` names; every column is standardised. What is not at hand is left out and said so.
+The real data are loaded by `blockbasis.datasets.load` or, for bike, elevators and keggdirected, from NPZ files in the
+directory that `BLOCKBASIS_DATA` names. All columns are standardised. A data set that is not available is omitted, and
+the page says so.
 
-How it is measured: ours and the peer run in turn (ours, peer, ours, peer, ...), each in a fresh process, at least
-three times, once above 20 s; figures are medians. Seconds are processor seconds of one thread where nothing else is
-said; ours include plan and check. Peak memory is the largest resident memory of the process, beginning when the points
-are loaded. Errors of all methods are relative Frobenius errors from the same rows of the exact matrix, in float64.
-Nystroem is told the number of components that reaches our error, in doublings from 50 to 3,200; where 3,200 do not
-reach it, its time is that of 3,200. Below 0.5 s it counts as 0.5 s (*ratio, by the rule*; the raw ratio stands beside
-it).
+**Method.** blockbasis and the peer run in turn, each run in a new process, at least three times, or once if a run takes
+more than 20 s. The numbers are medians. Seconds are processor seconds of one thread unless stated otherwise; those of
+blockbasis include the plan and the check. Peak memory is the largest resident memory of the process after the points
+are loaded. The errors of all methods are relative Frobenius errors from the same rows of the exact matrix, in float64.
+Nystroem is given the smallest number of components, 50 to 3,200 in steps of a factor of 2, that reaches the error of
+blockbasis. If 3,200 components do not reach it, the time is that of 3,200. A time of Nystroem below 0.5 s counts as
+0.5 s (*ratio, by the rule*; the raw ratio stands next to it).
 """
 
 OTHERS = """\
 ## Other scripts
 
-They print their own tables and are run by name: `learning.py`, `learning_peers.py` and `gaussian_process.py`
-(estimators beside scikit-learn's), `solvers.py` (how exactly systems are solved), `baselines.py` (the methods of
-`blockbasis.baselines` at equal memory, beside figures known for them), `kernels.py` (nanoseconds for a kernel
+These scripts print tables of their own: `learning.py`, `learning_peers.py` and `gaussian_process.py` (estimators
+compared with scikit-learn's), `solvers.py` (accuracy of solutions), `baselines.py` (the methods of
+`blockbasis.baselines` at equal memory, compared with published numbers), `kernels.py` (nanoseconds for one kernel
 entry)."""
 
 
@@ -97,7 +99,14 @@ def page(contents: dict[str, Content]) -> str:
         parts += [f"## {SUITES[name].TITLE}: `{name}`", _extent(content)]
         parts += SUITES[name].tables(content) if content["records"] else []
         parts.append(failures(content))
-    return "\n\n".join(part for part in [*parts, OTHERS] if part) + "\n"
+    return "\n\n".join(_wrapped(part) for part in [*parts, OTHERS] if part) + "\n"
+
+
+def _wrapped(part: str) -> str:
+    """A paragraph in lines of at most 120 columns; tables and texts of several lines stay as they are."""
+    if "\n" in part or part.startswith(("|", "#")):
+        return part
+    return textwrap.fill(part, 120, break_long_words=False, break_on_hyphens=False)
 
 
 def _about(contents: dict[str, Content]) -> list[str]:
@@ -108,7 +117,7 @@ def _about(contents: dict[str, Content]) -> list[str]:
     when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
     place = f"{machine['cores']} cores ({machine['processor']}), {machine['memory_gb']} GB, {machine['system']}"
     methods = "; ".join(f"{name}: {version}" for name, version in last["peers"].items())
-    pictures = "Plots of a run lie beside its results, in `benchmarks/results/` (SVG and PNG); neither is kept in git."
+    pictures = "The plots of a run are next to its results, in `benchmarks/results/` (SVG and PNG), and not in git."
     return [f"Commit **{last['commit']}**, {when}. {place}. {versions}.", f"Methods: {methods}.", pictures]
 
 

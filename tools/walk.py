@@ -1,6 +1,6 @@
 """The walk of ``factorize(tol=...)`` through the package, and the depth of its imports.
 
-``python tools/walk.py`` prints how many files and functions of the package run, how many pairs of functions call each
+``python -m tools.walk`` prints how many files and functions of the package run, how many pairs of functions call each
 other across files, and the longest chain of imports. With ``PYTHONPATH`` another version of the package is walked.
 """
 
