@@ -246,7 +246,7 @@ def test_bad_numbers_of_clusters(points, method):
 
 @pytest.mark.parametrize("method", ["meka", "clra", "bbf-paper"])
 def test_a_budget_too_small_for_the_clusters(points, method):
-    with pytest.raises(ValueError, match="must be enough for one vector in each cluster, .*: lower 'n_clusters'"):
+    with pytest.raises(ValueError, match="must be enough for one vector in each cluster, .*Decrease 'n_clusters'"):
         approximate(
             points, KERNEL, method, memory=5 * 160, n_clusters=60, rng=0, **({"eta": 0.0} if method == "meka" else {})
         )

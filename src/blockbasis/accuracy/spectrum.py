@@ -19,7 +19,7 @@ from blockbasis._utils.parallel import single_threaded
 from blockbasis._utils.tiling import tiles
 from blockbasis._utils.typing import FloatArray, Seed
 from blockbasis._utils.validation import check_fraction, check_integer, check_positive, check_rng, check_symmetric
-from blockbasis.operators.product import Product
+from blockbasis.operators.product import RealOperator
 from blockbasis.solvers.block_lanczos import extreme_eigenvalues
 
 #: Directions beyond the rank asked for, and the first guess of a numerical rank.
@@ -294,7 +294,7 @@ def _ridge_scores(K: FloatArray, ridge: float, caller: str) -> FloatArray:
     return np.asarray(1 - ridge * np.diagonal(inverse))
 
 
-def thinned(K: FloatArray) -> Any:
+def sparsified(K: FloatArray) -> Any:
     """A semi-definite matrix without the entries that its rounding hides, as a sparse array where few are left.
 
     All that is left out of a row is no more than the rounding of the largest entry, which stands on the diagonal.
@@ -316,7 +316,7 @@ def lanczos(K: Any, count: int, *, tol: float, rng: np.random.Generator) -> tupl
     try:
         values, vectors = eigsh(K, count, which="LA", tol=tol, v0=rng.standard_normal(K.shape[0]))
     except ArpackError:
-        if isinstance(K, Product):
+        if isinstance(K, RealOperator):
             raise
         return leading_eigenpairs(K.toarray() if sparse.issparse(K) else K, count)
     order = np.argsort(-values)
@@ -325,7 +325,7 @@ def lanczos(K: Any, count: int, *, tol: float, rng: np.random.Generator) -> tupl
 
 def dense(A: Any) -> FloatArray:
     """A new symmetric float64 array of an operator's entries."""
-    entries = A.todense() if isinstance(A, Product) else A @ np.eye(A.shape[0])
+    entries = A.todense() if isinstance(A, RealOperator) else A @ np.eye(A.shape[0])
     entries = np.asarray(entries, dtype=np.float64)
     return (entries + entries.T) / 2
 

@@ -22,7 +22,7 @@ from blockbasis.operators.entries import Entries
 from blockbasis.operators.error_estimate import ErrorEstimate
 from blockbasis.operators.extension import Extension
 from blockbasis.operators.inner import Cutoff, InnerMatrix
-from blockbasis.operators.product import Product
+from blockbasis.operators.product import RealOperator
 from blockbasis.operators.shortening import held_variance, largest_variances, shortened, variance_roots
 from blockbasis.partition import Partition
 
@@ -38,7 +38,7 @@ _LEAST_CHECKED = 20
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BlockBasis(Product):
+class BlockBasis(RealOperator):
     """K ~ U C Uᵀ + D: a kernel matrix in block basis form, as `blockbasis.factorize` returns it.
 
     A `scipy.sparse.linalg.LinearOperator`; every array in it is read-only.

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from blockbasis._utils.parallel import cores, map_threads, single_threaded
+from blockbasis._utils.tiling import ranges
 from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.partition import Partition
 
@@ -194,7 +195,7 @@ class BlockDiagonal:
         def permute(rows: slice) -> None:
             np.take(V, self.partition.order[rows], axis=0, out=result[rows], mode="clip")  # "raise" copies once more
 
-        self._map(permute, _ranges(len(V), _PERMUTED), V.shape[1])
+        self._map(permute, ranges(0, len(V), _PERMUTED), V.shape[1])
         return result
 
     def _in_given_order(self, ordered: FloatArray) -> FloatArray:
@@ -209,14 +210,14 @@ class BlockDiagonal:
             else:
                 result[self.partition.order[rows]] = ordered[rows]
 
-        self._map(permute, _ranges(len(ordered), _PERMUTED), ordered.shape[1])
+        self._map(permute, ranges(0, len(ordered), _PERMUTED), ordered.shape[1])
         return result
 
     def row_pieces(self, floats: int = _PIECE) -> Iterator[tuple[int, slice, FloatArray]]:
         """Cluster, range in cluster order and values of consecutive rows, at most ``floats`` of them (or one row)."""
         for i, block in enumerate(self.blocks):
             start = int(self.partition.starts[i])
-            for rows in _ranges(block.shape[0], max(1, floats // max(1, block.shape[1]))):
+            for rows in ranges(0, block.shape[0], max(1, floats // max(1, block.shape[1]))):
                 yield i, slice(start + rows.start, start + rows.stop), block[rows]
 
     @cached_property
@@ -284,8 +285,4 @@ def _expand(U: FloatArray, W: FloatArray, out: FloatArray) -> None:
 
 def _tiles(height: int, rank: int, single: bool) -> list[slice]:
     step = min(_VECTOR_TILE // rank, _VECTOR_ROWS) if single else _MATRIX_TILE // rank
-    return _ranges(height, max(1, step))
-
-
-def _ranges(length: int, step: int) -> list[slice]:
-    return [slice(start, min(start + step, length)) for start in range(0, length, step)]
+    return ranges(0, height, max(1, step))

@@ -38,7 +38,7 @@ def _parts(quick: bool) -> list[Settings]:
 
 
 def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
-    X, _ = points.load(settings["data"], settings["n"])
+    X, _ = points.load_points(settings["data"], settings["n"])
     partition = kmeans(X, settings["clusters"], rng)
     matrix = KernelMatrix(bb.Gaussian(settings["h"]), X[partition.order])
     rank = settings["rank"]

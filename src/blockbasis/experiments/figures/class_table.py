@@ -29,7 +29,7 @@ def _parts(quick: bool) -> list[Settings]:
 
 
 def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
-    X, y = points.load(settings["data"])
+    X, y = points.load_points(settings["data"])
     return [
         {"class": c, "size": size, "squared_radius": points.median_squared_radius(X, np.flatnonzero(y == c))}
         for c, size in points.class_sizes(y).items()

@@ -10,7 +10,7 @@ import numpy as np
 import blockbasis as bb
 from blockbasis.datasets import unit_cube_mixture
 from blockbasis.experiments.framework.base import Experiment, Result, Row, Settings, Table, Verdict
-from blockbasis.experiments.framework.tables import crossed
+from blockbasis.experiments.framework.tables import pivot_table
 from blockbasis.experiments.framework.timing import column, draw_growth, exponent, product_seconds, shortest
 from blockbasis.report import figures
 
@@ -85,7 +85,7 @@ def _judge(result: Result) -> Verdict:
 
 def _tabulate(result: Result) -> list[Table]:
     return [
-        crossed(
+        pivot_table(
             result,
             f"seconds of {what} against {name}",
             down="algorithm",

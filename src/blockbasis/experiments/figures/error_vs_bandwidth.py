@@ -20,12 +20,11 @@ from blockbasis.experiments.framework.curves import (
     OURS,
     PAPER,
     PAPERS_OWN,
-    draw_errors,
+    draw_error_panels,
     error_rows,
     mean_errors,
     tabulate_errors,
 )
-from blockbasis.report import figures
 
 #: 1/h^2 of the paper's table of statistics, and its ranks: floats per point of a low-rank method.
 _DATA = {
@@ -51,7 +50,7 @@ def _parts(quick: bool) -> list[Settings]:
 
 
 def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
-    X, _ = points.load(settings["data"], settings["n"])
+    X, _ = points.load_points(settings["data"], settings["n"])
     return [
         {"inverse_square": g, **row}
         for g in settings["inverse_squares"]
@@ -62,14 +61,9 @@ def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
 
 
 def _draw(result: Result) -> Any:
-    names = result.distinct("data")
-    figure, axes = figures.panels(len(names))
-    for each, name in zip(axes, names, strict=True):
-        draw_errors(each, result, "inverse_square", data=name)
-        floats = result.where(data=name)[0]["memory"]
-        each.set(title=f"{points.TITLES[name]}, {floats} floats per point", xlabel="$1 / h^2$")
-    figures.shared_legend(figure, axes[0])
-    return figure
+    return draw_error_panels(
+        result, "inverse_square", xlabel="$1 / h^2$", title=lambda row: f"{row['memory']} floats per point"
+    )
 
 
 def _judge(result: Result) -> Verdict:

@@ -14,7 +14,7 @@ from blockbasis.baselines import ifgt
 from blockbasis.datasets import unit_cube_mixture
 from blockbasis.exceptions import PerformanceWarning
 from blockbasis.experiments.framework.base import Experiment, Result, Row, Settings, Table, Verdict
-from blockbasis.experiments.framework.tables import crossed
+from blockbasis.experiments.framework.tables import pivot_table
 from blockbasis.experiments.framework.timing import column, draw_growth, exponent, product_seconds, shortest
 from blockbasis.report import figures
 
@@ -161,7 +161,7 @@ def _both(growth: dict[str, float]) -> str:
 
 def _tabulate(result: Result) -> list[Table]:
     return [
-        crossed(
+        pivot_table(
             result,
             f"d = {d}, seconds of {label}",
             down="method",

@@ -11,7 +11,7 @@ import blockbasis as bb
 from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.experiments.framework import points
 from blockbasis.experiments.framework.base import Experiment, Result, Row, Settings, Table, Verdict
-from blockbasis.experiments.framework.tables import crossed
+from blockbasis.experiments.framework.tables import pivot_table
 from blockbasis.experiments.framework.timing import column, draw_growth, draw_linear, exponent, timed
 from blockbasis.partition import Partition, kmeans
 from blockbasis.report import figures
@@ -34,7 +34,7 @@ def _parts(quick: bool) -> list[Settings]:
 
 
 def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
-    X, _ = points.load(settings["data"], settings["n"])
+    X, _ = points.load_points(settings["data"], settings["n"])
     shared = np.random.default_rng(0)  # both algorithms have the same groups and points
     groups = kmeans(X, _CLUSTERS, shared)
     rows: list[Row] = []
@@ -90,7 +90,7 @@ def _judge(result: Result) -> Verdict:
 
 def _tabulate(result: Result) -> list[Table]:
     return [
-        crossed(
+        pivot_table(
             result,
             f"{points.TITLES[name]}, seconds to factorize",
             down="algorithm",

@@ -10,7 +10,7 @@ import blockbasis as bb
 from blockbasis._utils.parallel import single_threaded
 from blockbasis.experiments.framework import points
 from blockbasis.experiments.framework.base import Experiment, Result, Row, Settings, Verdict
-from blockbasis.experiments.framework.spectra import decay, numerical_rank, singular_values
+from blockbasis.experiments.framework.spectra import decay, rank_from_values, singular_values
 from blockbasis.partition import kmeans
 from blockbasis.report import figures
 
@@ -27,7 +27,7 @@ def _parts(quick: bool) -> list[Settings]:
 
 
 def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
-    X, _ = points.load(settings["data"], settings["n"])
+    X, _ = points.load_points(settings["data"], settings["n"])
     partition = kmeans(X, _CLUSTERS, rng)
     whole = float(np.linalg.norm(X - X.mean(axis=0), axis=1).max())
     values = singular_values(X, _BANDWIDTH)
@@ -39,7 +39,7 @@ def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
         facts = _facts(place, float(partition.radii[i]), len(inside), values)
         # A submatrix of few rows has few singular values: so as many rows of anywhere are looked at, too.
         anywhere = X[rng.choice(len(X), len(inside), replace=False)]
-        facts["rank_of_any_rows"] = numerical_rank(_of_rows(kernel, anywhere, X), _TOL)
+        facts["rank_of_any_rows"] = rank_from_values(_of_rows(kernel, anywhere, X), _TOL)
         rows += [facts, *decay(values, cluster=place)]
     return rows
 
@@ -52,7 +52,7 @@ def _of_rows(kernel: bb.Gaussian, inside: Any, X: Any) -> Any:
 
 
 def _facts(cluster: int, radius: float, size: int, values: Any) -> Row:
-    return {"cluster": cluster, "radius": radius, "size": size, "rank": numerical_rank(values, _TOL)}
+    return {"cluster": cluster, "radius": radius, "size": size, "rank": rank_from_values(values, _TOL)}
 
 
 def _draw(result: Result) -> Any:

@@ -18,7 +18,7 @@ from blockbasis._utils.parallel import single_threaded
 from blockbasis._utils.typing import FloatArray
 from blockbasis.baselines import Approximation
 from blockbasis.baselines.nystrom import OVERSAMPLING
-from blockbasis.baselines.protocol import rounding
+from blockbasis.baselines.protocol import rounding_level
 from blockbasis.exceptions import PerformanceWarning
 from blockbasis.experiments.framework import points
 from blockbasis.experiments.framework.base import Experiment, Result, Row, Settings, Table, Verdict
@@ -33,7 +33,7 @@ from blockbasis.experiments.framework.curves import (
     best_ranks,
     compressed,
 )
-from blockbasis.experiments.framework.tables import crossed
+from blockbasis.experiments.framework.tables import pivot_table
 from blockbasis.report import figures
 
 #: The paper's bandwidths of the Laplacian kernel and ridges.
@@ -86,7 +86,7 @@ def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
 
 def _split(settings: Settings, run: int) -> list[FloatArray]:
     """80% to train; the values with mean 0 and standard deviation 1; the same for all methods."""
-    X, y = points.load(settings["data"], settings["n"])
+    X, y = points.load_points(settings["data"], settings["n"])
     y = (y - y.mean()) / y.std()
     return list(train_test_split(X, y, test_size=_TEST_SHARE, random_state=run))
 
@@ -160,7 +160,7 @@ def _nystrom_surrogate(
     with single_threaded():
         core = kernel(X[drawn])
         columns = kernel.block(np.concatenate((X, X_test)), X[drawn])
-        features = nystrom_factor(columns, core, floor=rounding(core), rank=rank)
+        features = nystrom_factor(columns, core, floor=rounding_level(core), rank=rank)
         F, F_test = features[: len(X)], features[len(X) :]
         gram = F.T @ F
         gram[np.diag_indices_from(gram)] += settings["ridge"]
@@ -248,7 +248,9 @@ def _tabulate(result: Result) -> list[Table]:
     tables = []
     for name in result.distinct("data"):
         caption = f"{points.TITLES[name]}, test RMSE; exact: {_mean(result, data=name, method=_EXACT):.3g}"
-        tables.append(crossed(result, caption, down="method", across="floats", value="rmse", names=_NAMES, data=name))
+        tables.append(
+            pivot_table(result, caption, down="method", across="floats", value="rmse", names=_NAMES, data=name)
+        )
     return tables
 
 

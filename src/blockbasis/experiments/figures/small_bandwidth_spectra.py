@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from blockbasis.experiments.framework import points
 from blockbasis.experiments.framework.base import Experiment, Result, Row, Settings, Verdict
-from blockbasis.experiments.framework.spectra import decay, draw_decay, numerical_rank, singular_values
-from blockbasis.report import figures
+from blockbasis.experiments.framework.spectra import draw_spectra, measure_spectrum
 
 _BANDWIDTHS = {"ctg": 0.5, "emg": 0.1}
 _POINTS = 6000
@@ -26,18 +24,7 @@ def _parts(quick: bool) -> list[Settings]:
 
 
 def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
-    X, _ = points.load(settings["data"], settings["n"])
-    values = singular_values(X, settings["h"])
-    return [{"rank": numerical_rank(values, _TOL), "points": len(X)}, *decay(values)]
-
-
-def _draw(result: Result) -> Any:
-    names = result.distinct("data")
-    figure, axes = figures.panels(len(names))
-    for each, name in zip(axes, names, strict=True):
-        draw_decay(each, result, "h", "h = {:g}", data=name)
-        each.set(title=points.TITLES[name], ylim=(1e-6, 2))
-    return figure
+    return measure_spectrum(settings, _TOL)
 
 
 def _judge(result: Result) -> Verdict:
@@ -70,6 +57,6 @@ EXPERIMENT = Experiment(
     "these matrices are of higher rank.",
     _parts,
     _measure,
-    _draw,
+    draw_spectra,
     _judge,
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 import blockbasis as bb
 from blockbasis._utils.parallel import single_threaded
-from blockbasis.accuracy.spectrum import lanczos, thinned
+from blockbasis.accuracy.spectrum import lanczos, sparsified
 from blockbasis.experiments.framework import points
 from blockbasis.experiments.framework.base import Experiment, Result, Row, Settings, Table, Verdict
 from blockbasis.report import figures
@@ -57,9 +57,9 @@ def _parts(quick: bool) -> list[Settings]:
 
 
 def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
-    X, _ = points.load(settings["data"], settings["n"])
+    X, _ = points.load_points(settings["data"], settings["n"])
     K = bb.ExactKernel(X, bb.Gaussian.from_gamma(settings["inverse_square"])).todense()
-    norm, K = float(np.linalg.norm(K)), thinned(K)
+    norm, K = float(np.linalg.norm(K)), sparsified(K)
     if settings["dense"]:
         return [_of_rank(K, norm, min(_RANKS[settings["data"]], len(X)), rng)]
     largest = bb.spectral_norm(K, tol=_NORM_TOL, rng=rng).value

@@ -28,7 +28,7 @@ def _parts(quick: bool) -> list[Settings]:
 
 
 def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
-    X, _ = points.load(settings["data"], settings["n"])
+    X, _ = points.load_points(settings["data"], settings["n"])
     kernel = bb.Gaussian(_BANDWIDTH)
     rows: list[Row] = []
     for rank in settings["ranks"]:

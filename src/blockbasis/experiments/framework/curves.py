@@ -16,7 +16,7 @@ from blockbasis.baselines.protocol import LowRank
 from blockbasis.exceptions import PerformanceWarning
 from blockbasis.experiments.framework import points
 from blockbasis.experiments.framework.base import Result, Row, Table, Verdict
-from blockbasis.experiments.framework.tables import crossed
+from blockbasis.experiments.framework.tables import pivot_table
 from blockbasis.operators.exact import ExactKernel
 from blockbasis.planning.search import default_clusters
 from blockbasis.report import figures
@@ -152,10 +152,21 @@ def draw_errors(axes: Any, result: Result, x: str, **selected: Any) -> None:
     axes.set_ylim(min(drawn, default=1e-3) / 1.5, min(max(drawn, default=1.0) * 1.5, _HOPELESS))
 
 
+def draw_error_panels(result: Result, x: str, *, xlabel: str, title: Callable[[Row], str]) -> Any:
+    """Plot relative errors against a column in a panel for each data set; ``title`` maps a row to a panel's title."""
+    names = result.distinct("data")
+    figure, axes = figures.panels(len(names))
+    for each, name in zip(axes, names, strict=True):
+        draw_errors(each, result, x, data=name)
+        each.set(title=f"{points.TITLES[name]}, {title(result.where(data=name)[0])}", xlabel=xlabel)
+    figures.shared_legend(figure, axes[0])
+    return figure
+
+
 def tabulate_errors(result: Result, across: str) -> list[Table]:
     """Mean relative errors of all methods, a table for each data set."""
     return [
-        crossed(
+        pivot_table(
             result,
             f"{points.TITLES[name]}, relative error",
             down="method",

@@ -44,7 +44,7 @@ TITLES = {
 }
 
 
-def load(name: str, n: int | None = None) -> tuple[FloatArray, FloatArray]:
+def load_points(name: str, n: int | None = None) -> tuple[FloatArray, FloatArray]:
     """Points as the paper has them, and their labels or values; of more than ``n``, always the same ``n``."""
     X, y = _all(name)
     if n is None or n >= len(X):

@@ -11,7 +11,7 @@ import numpy as np
 from blockbasis.experiments.framework.base import Result, Table
 
 
-def crossed(
+def pivot_table(
     result: Result,
     caption: str,
     *,
