@@ -49,9 +49,8 @@ def _matrix(X: FloatArray, bandwidth: float) -> FloatArray:
 def _all_values(K: FloatArray) -> FloatArray:
     """Return all singular values in descending order; ``K`` is overwritten."""
     with single_threaded():
-        values = linalg.eigvalsh(
-            K.T, overwrite_a=True, check_finite=False
-        )  # LAPACK overwrites an array in column order without a copy
+        # K.T is in LAPACK's column-major order, so that it is overwritten without a copy.
+        values = linalg.eigvalsh(K.T, overwrite_a=True, check_finite=False)
     return np.sort(np.abs(values))[::-1]
 
 
