@@ -89,9 +89,9 @@ def longest_chain(graph: dict[str, set[str]]) -> list[str]:
 
     @cache
     def below(name: str) -> tuple[str, ...]:
-        return (name, *max((below(each) for each in graph[name]), key=len, default=()))
+        return (name, *max((below(each) for each in sorted(graph[name])), key=len, default=()))
 
-    return list(max(map(below, graph), key=len))
+    return list(max(map(below, sorted(graph)), key=len))
 
 
 def main() -> None:

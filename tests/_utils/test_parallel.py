@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import threading
@@ -205,16 +206,18 @@ def test_workers_of_a_pool_are_not_warned_and_have_one_thread():
     assert [each[2] for each in found] == [in_a_pool(seed)[2] for seed in range(2)]
 
 
-@pytest.mark.parametrize("seconds", [0.0, 6e-3])
-def test_short_tasks_of_a_stage_run_on_one_thread(seconds):
+@pytest.mark.parametrize(("seconds", "one_thread"), [(1e-3, True), (1e-1, False)])
+def test_short_tasks_of_a_stage_run_on_one_thread(seconds, one_thread, monkeypatch):
     """The results are the same, in order, whether threads were worth it or not."""
-    used = set()
+    clock = itertools.count(0.0, seconds)  # the first task takes so long
+    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
+    used, both = set(), threading.Barrier(2)
 
     def task(i):
         used.add(threading.get_ident())
-        time.sleep(seconds)
+        if not one_thread and i in (1, 2):
+            both.wait(60)  # two threads must come here
         return i
 
     assert map_threads(task, [(i,) for i in range(20)], 4, "stage") == list(range(20))
-    if seconds == 0:
-        assert used == {threading.get_ident()}
+    assert (used == {threading.get_ident()}) == one_thread

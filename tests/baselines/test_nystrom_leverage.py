@@ -76,3 +76,11 @@ def test_as_good_as_uniform_where_leverage_is_even(many_points):
     kernel = bb.Gaussian(0.4)
     ratio = mean_error(nystrom_leverage, many_points, kernel, 30) / mean_error(nystrom, many_points, kernel, 30)
     assert 0.7 < ratio < 1.3
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_directions_of_rounding_have_no_leverage(seed):
+    """Four places, 30 points in each: the other 36 directions of rank 40 are rounding errors."""
+    X = np.repeat(np.random.default_rng(seed).normal(size=(4, 2)), 30, axis=0)
+    A = nystrom_leverage(X, bb.Gaussian(1.0), rank=40, rng=seed)
+    assert bb.relative_error(A, X, bb.Gaussian(1.0)).value < 1e-10

@@ -223,8 +223,9 @@ def leverage_scores(
     """Leverage of every point: how much of it the leading directions, or the directions above a ridge, hold.
 
     Give one of ``rank`` and ``ridge``. With ``rank`` the scores are squared row norms of the eigenvectors of the
-    ``rank`` largest eigenvalues, and sum to ``rank``; the paper's l_r is the r-th largest times n / r. With ``ridge``
-    they are the diagonal of A (A + ridge I)^-1, and sum to the effective dimension.
+    ``rank`` largest eigenvalues, and sum to ``rank``, or to the numerical rank of A where that is smaller; the paper's
+    l_r is the r-th largest times n / r. With ``ridge`` they are the diagonal of A (A + ridge I)^-1, and sum to the
+    effective dimension.
 
     Parameters
     ----------
@@ -271,11 +272,15 @@ def leverage_scores(
     rank = check_integer(rank, name="rank", caller=caller, low=1, high=n)
     if n_iter is None:
         with single_threaded():
-            _, vectors = linalg.eigh(dense(A), subset_by_index=[n - rank, n - 1], overwrite_a=True, check_finite=False)
+            values, vectors = linalg.eigh(
+                dense(A), subset_by_index=[n - rank, n - 1], overwrite_a=True, check_finite=False
+            )
     else:
         n_iter = check_integer(n_iter, name="n_iter", caller=caller, low=1)
-        _, vectors = _leading(A, min(rank + _OVERSAMPLING, n), n_iter, generator)
-    leading = vectors[:, -rank:]
+        values, vectors = _leading(A, min(rank + _OVERSAMPLING, n), n_iter, generator)
+    # Eigenvectors of eigenvalues that are rounding errors are arbitrary.
+    values, vectors = values[-rank:], vectors[:, -rank:]
+    leading = vectors[:, values > n * np.finfo(np.float64).eps * values[-1]]
     return np.asarray(np.einsum("ij,ij->i", leading, leading))
 
 
