@@ -294,7 +294,7 @@ def test_bad_arguments(name, settings, error, parts):
 
 @pytest.mark.parametrize(("settings", "got"), [({}, "neither"), ({"rank": 2, "ridge": 1.0}, "both")])
 def test_leverage_takes_one_of_rank_and_ridge(settings, got):
-    with pytest.raises(ValueError, match=f"one of 'rank' and 'ridge'. Got {got}"):
+    with pytest.raises(ValueError, match=f"one of the 'rank' and 'ridge' parameters of .* must be given. Got {got}"):
         bb.leverage_scores(np.eye(5), **settings)
 
 
