@@ -9,7 +9,7 @@ import pytest
 
 from blockbasis import datasets
 from blockbasis.datasets import Dataset, DatasetError, loading
-from blockbasis.datasets.cache import digest, write_arrays
+from blockbasis.datasets.cache import data_digest, write_arrays
 from blockbasis.datasets.recipes import RECIPES, Recipe
 
 _BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -33,7 +33,9 @@ def tiny(monkeypatch):
             return self.answer
 
     it = Tiny()
-    recipe = Recipe("abalone", (4, 3), "classification", digest(X, y), "tiny", "https://nowhere", download=it.download)
+    recipe = Recipe(
+        "abalone", (4, 3), "classification", data_digest(X, y), "tiny", "https://nowhere", download=it.download
+    )
     monkeypatch.setitem(RECIPES, "abalone", recipe)
     return it
 
@@ -106,7 +108,7 @@ def test_a_bad_file_of_the_user_is_refused_and_left_alone(tiny, tmp_path, harm):
     write_arrays(path, X, y)
     harm(path)
     before = path.read_bytes()
-    with pytest.raises(DatasetError, match=r"abalone.npz is not (the abalone that it should be|a whole npz file)"):
+    with pytest.raises(DatasetError, match=r"abalone.npz is not (the abalone that it should be|a complete npz file)"):
         datasets.load("abalone", data_home=tmp_path)
     assert path.read_bytes() == before
     assert tiny.downloads == 0
@@ -135,7 +137,7 @@ def test_without_a_network_the_message_says_what_to_do(tiny, cache):
     truncate(cache / "abalone.npz")
     tiny.answer = OSError("no route to host")
     with pytest.raises(
-        DatasetError, match=r"The copy in the cache is of no use: .*abalone.npz is not a whole npz file"
+        DatasetError, match=r"The copy in the cache is of no use: .*abalone.npz is not a complete npz file"
     ):
         datasets.load("abalone")
 
@@ -194,7 +196,7 @@ def test_columns_are_standardized_unless_told_otherwise(tiny):
 def test_a_part_is_standardized_by_itself(monkeypatch, tmp_path):
     rows = np.arange(30.0).reshape(10, 3) ** 2
     classes = np.arange(10)
-    recipe = dataclasses.replace(RECIPES["pendigits"], shape=(10, 3), sha256=digest(rows, classes))
+    recipe = dataclasses.replace(RECIPES["pendigits"], shape=(10, 3), sha256=data_digest(rows, classes))
     monkeypatch.setitem(RECIPES, "pendigits", recipe)
     monkeypatch.setitem(loading._PARTS, "pendigits-train", ("pendigits", 6))
     write_arrays(tmp_path / "pendigits.npz", rows, classes)
@@ -207,7 +209,7 @@ def test_a_part_is_standardized_by_itself(monkeypatch, tmp_path):
 
 
 def test_regression_targets_are_floats(monkeypatch, tmp_path):
-    recipe = dataclasses.replace(RECIPES["cpusmall"], shape=(4, 3), sha256=digest(X, y))
+    recipe = dataclasses.replace(RECIPES["cpusmall"], shape=(4, 3), sha256=data_digest(X, y))
     monkeypatch.setitem(RECIPES, "cpusmall", recipe)
     write_arrays(tmp_path / "cpusmall.npz", X, y)
     assert datasets.load("cpusmall", data_home=tmp_path).y.dtype == np.float64

@@ -26,7 +26,7 @@ from blockbasis.operators.product import RealOperator
 from blockbasis.operators.shortening import held_variance, largest_variances, shortened, variance_roots
 from blockbasis.partition import Partition
 
-#: Bound of the entries of an extension, relative to k(x, x), for kernels with constant k(x, x).
+#: Bound of the entries of an extension, relative to k(x, x), for kernels with constant k(x, x): 1.5 less rounding.
 _LARGEST_ENTRY = 1.4999
 #: Largest numbers of new points and of landmarks between which the error of an extension is estimated.
 _CHECKED_POINTS = 256
@@ -155,7 +155,7 @@ class BlockBasis(RealOperator):
     def extend(self, X_new: Any) -> CrossBlockBasis:
         """Return an operator for K(X_new, X) between new points and the factorized points, without white noise.
 
-        The kernel is evaluated between the new points and the landmarks of the extensions, not at all factorized points.
+        The kernel is evaluated between the new points and the landmarks of the extensions only.
 
         Parameters
         ----------

@@ -218,7 +218,7 @@ class BlockDiagonal:
         return result
 
     def row_pieces(self, floats: int = _PIECE) -> Iterator[tuple[int, slice, FloatArray]]:
-        """Yield (cluster, range in cluster order, values) of consecutive rows of at most ``floats`` values, or one row."""
+        """Yield (cluster, range of rows, values) of consecutive rows with at most ``floats`` values, or of one row."""
         for i, block in enumerate(self.blocks):
             start = int(self.partition.starts[i])
             for rows in ranges(0, block.shape[0], max(1, floats // max(1, block.shape[1]))):
