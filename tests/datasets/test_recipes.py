@@ -17,6 +17,7 @@ from sklearn.datasets import fetch_openml
 from sklearn.utils import Bunch
 
 from blockbasis.datasets import recipes
+from blockbasis.datasets.cache import data_digest
 from blockbasis.datasets.recipes import RECIPES
 
 _BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"
