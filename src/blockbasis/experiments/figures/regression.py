@@ -30,8 +30,8 @@ from blockbasis.experiments.framework.curves import (
     OURS,
     PAPER,
     PAPERS_OWN,
+    approximation_within,
     best_ranks,
-    compressed,
 )
 from blockbasis.experiments.framework.tables import pivot_table
 from blockbasis.report import figures
@@ -111,7 +111,7 @@ def _compressed(
     X: FloatArray, y: FloatArray, X_test: FloatArray, settings: Settings, memory: int, rng: np.random.Generator
 ) -> tuple[FloatArray, Row]:
     """As the paper does it: MINRES on the compressed matrix, prediction with the exact kernel."""
-    A = compressed(X, bb.Laplacian(settings["h"]), settings["method"], memory, rng)
+    A = approximation_within(X, bb.Laplacian(settings["h"]), settings["method"], memory, rng)
     return _solved(A, X, y, X_test, settings)
 
 
