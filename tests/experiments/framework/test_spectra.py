@@ -17,7 +17,7 @@ def test_all_singular_values(X):
     assert spectra.singular_values(X, 0.5) == pytest.approx(exact, abs=1e-11)
 
 
-@pytest.mark.parametrize(("h", "tol", "count"), [(2.0, 1e-4, spectra._FEW), (0.05, 1e-1, 400)])
+@pytest.mark.parametrize(("h", "tol", "count"), [(2.0, 1e-4, spectra._LANCZOS_VALUES), (0.05, 1e-1, 400)])
 def test_leading_singular_values_reach_below_the_tolerance(X, h, tol, count):
     found = spectra.leading_singular_values(X, h, tol, np.random.default_rng(0))
     assert len(found) == count

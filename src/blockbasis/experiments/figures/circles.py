@@ -12,7 +12,7 @@ from blockbasis.experiments.framework.classification import draw_boundary, draw_
 from blockbasis.experiments.framework.nesting import class_size_and_radius, judge_nested
 from blockbasis.report import figures
 
-#: The boundary that the paper draws.
+#: Bandwidth of the decision boundary in the paper's figure.
 _DRAWN = 0.125
 _BANDWIDTHS = (0.015, 16.0)
 

@@ -15,11 +15,11 @@ from blockbasis.experiments.framework.timing import column, draw_growth, exponen
 from blockbasis.report import figures
 
 _DIMENSION, _BANDWIDTH = 5, 0.2
-#: The paper's powers of each in its bounds O(n k r^2 + k^2 r^3) and O(n r + (r k)^2): the largest of the two terms.
+#: Exponents of n, k and r in the bounds O(n k r^2 + k^2 r^3) and O(n r + (r k)^2) of the paper, of the larger term.
 _FACTORIZATION = {"points": 1, "clusters": 2, "rank": 3}
 _APPLICATION = {"points": 1, "clusters": 2, "rank": 2}
 _ALGORITHMS = ("default", "paper")
-#: How far above its bound a measured exponent may be.
+#: Largest excess of a measured exponent over its bound.
 _SLACK = 0.1
 
 

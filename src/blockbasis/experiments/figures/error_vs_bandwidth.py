@@ -26,7 +26,7 @@ from blockbasis.experiments.framework.curves import (
     tabulate_errors,
 )
 
-#: 1/h^2 of the paper's table of statistics, and its ranks: floats per point of a low-rank method.
+#: Values of 1/h^2 and rank of the paper's table of statistics; the rank is the budget in floats per point.
 _DATA = {
     "abalone": ((0.25, 1, 4, 25, 100, 400, 1000), 100),
     "pendigits-train": ((0.1, 0.25, 0.44, 1, 2, 4, 25), 252),
@@ -67,7 +67,7 @@ def _draw(result: Result) -> Any:
 
 
 def _judge(result: Result) -> Verdict:
-    """What the paper claims of its algorithm is judged by our default; its own variant is told beside."""
+    """Judge the claim by our default algorithm; the sentence reports the paper's variant as well."""
     beaten, growing, sentences, count, paper_below = [], True, [], 0, 0
     for name in result.distinct("data"):
         gaps, theirs = [], []

@@ -21,7 +21,7 @@ from blockbasis.experiments.framework.curves import (
     tabulate_errors,
 )
 
-#: The paper's bandwidths; points of a full run (None: all), for which the SVD's matrix must fit into memory.
+#: Bandwidths of the paper, and numbers of points of a full run (None: all), whose dense matrix fits into memory.
 _DATA: dict[str, tuple[float, int | None]] = {
     "abalone": (1.0, None),
     "pendigits": (2.0, None),

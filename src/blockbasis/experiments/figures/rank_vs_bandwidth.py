@@ -23,8 +23,8 @@ from blockbasis.report import figures
 _TOLERANCES = (1e-4, 1e-3, 1e-2)
 _LARGEST = 4.0
 _CODINGS = (points.ALPHABETICAL, "abalone")
-#: Ranks at the largest bandwidth: the paper's, and those of an independent computation with the sexes coded as in the
-#: file (M, F, I).
+#: Ranks at the largest bandwidth: those of the paper, and those of an independent computation with the sexes coded in
+#: the order of the file (M, F, I).
 _PAPER = {1e-4: 66, 1e-3: 28, 1e-2: 11}
 _INDEPENDENT = {1e-4: 64, 1e-3: 25, 1e-2: 10}
 
@@ -37,7 +37,7 @@ def _parts(quick: bool) -> list[Settings]:
 
 def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
     X, _ = points.load_points(settings["data"], settings["n"])
-    if settings["data"] == points.ALPHABETICAL:  # whose curves are drawn
+    if settings["data"] == points.ALPHABETICAL:  # its curves are drawn
         values = singular_values(X, settings["h"])
     else:
         values = leading_singular_values(X, settings["h"], min(_TOLERANCES), rng)
@@ -46,7 +46,7 @@ def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
 
 
 def _first_below(values: FloatArray, tol: float) -> int:
-    """The paper's numerical rank: the index of the first singular value below ``tol`` times the largest."""
+    """Return the paper's numerical rank, the index of the first singular value below ``tol`` times the largest."""
     return min(rank_from_values(values, tol) + 1, len(values))
 
 

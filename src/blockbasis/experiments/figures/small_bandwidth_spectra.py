@@ -13,9 +13,9 @@ from blockbasis.experiments.framework.spectra import draw_spectra, measure_spect
 _BANDWIDTHS = {"ctg": 0.5, "emg": 0.1}
 _POINTS = 6000
 _TOL = 1e-3
-#: Singular values fall slowly, or not at all, when from a tenth of their number to four tenths they fall by no more.
+#: Singular values decay slowly if they decrease by at most this factor from index 0.1 n to index 0.4 n.
 _FROM, _TO, _SLOW = 0.1, 0.4, 10.0
-#: Of the largest: up to here singular values are rounding, which falls slowly, too.
+#: Size of singular values, relative to the largest, that are rounding errors.
 _ROUNDING = 1e-12
 
 
@@ -42,7 +42,7 @@ def _judge(result: Result) -> Verdict:
 
 
 def _fall(result: Result, facts: Row) -> float:
-    """Factor by which the singular values fall in the middle of the spectrum, infinite where nothing is left there."""
+    """Return the factor by which the singular values decrease in the middle; infinity if they reach rounding level."""
     rows = [row for row in result.where(data=facts["data"]) if "index" in row]
     indices, values = [row["index"] for row in rows], [row["value"] for row in rows]
     first, last = np.interp([_FROM * facts["points"], _TO * facts["points"]], indices, values)

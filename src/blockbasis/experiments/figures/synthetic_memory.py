@@ -21,10 +21,10 @@ from blockbasis.experiments.framework.spectra import rank_from_values, singular_
 from blockbasis.experiments.framework.tables import pivot_table
 from blockbasis.report import figures
 
-#: The paper's bandwidths, and its number of clusters where it fixes one.
+#: Bandwidths of the paper, and its numbers of clusters (None: not given).
 _BANDWIDTHS = {"alternating": 0.0127, "circles": 0.25}
 _CLUSTERS = {"alternating": 20, "circles": None}
-#: Multiples of them that the ranks are shown at: all of these classify well.
+#: Multiples of the bandwidths at which ranks are shown; all of them classify well.
 _MULTIPLES = (1.0, 1.5, 2.0, 3.0, 4.0)
 _RANKS = "ranks"
 _TOL = 1e-3

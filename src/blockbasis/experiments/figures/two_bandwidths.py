@@ -8,10 +8,10 @@ from blockbasis.experiments.framework import points
 from blockbasis.experiments.framework.base import Experiment, Result, Row, Settings, Verdict
 from blockbasis.experiments.framework.spectra import draw_spectra, measure_spectrum
 
-#: The paper's bandwidths: of the cross-validation, and for small classes.
+#: Bandwidths of the paper: of the cross-validation, and for small classes.
 _BANDWIDTHS = {"ctg": (1.42, 0.5), "gesture": (0.25, 0.088)}
 _TOL = 1e-3
-#: A rank is much lower when it is so many times lower.
+#: Smallest factor between ranks that counts as "much lower".
 _MUCH = 2
 
 
