@@ -196,6 +196,10 @@ def numerical_rank(A: Any, tol: float, *, n_iter: int | None = None, rng: Seed =
     -------
     int
 
+    See Also
+    --------
+    stable_rank : Rank that does not depend on a tolerance.
+
     Examples
     --------
     >>> import numpy as np

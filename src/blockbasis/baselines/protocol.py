@@ -182,7 +182,8 @@ class Problem:
 def check_budget(memory: Any, rank: Any, *, caller: str) -> None:
     """Raise a ValueError unless exactly one of ``memory`` and ``rank`` is given."""
     if (memory is None) == (rank is None):
-        raise ValueError(f"{caller} takes one of 'memory' and 'rank'. Got {'neither' if rank is None else 'both'}.")
+        got = "neither" if rank is None else "both"
+        raise ValueError(f"Exactly one of the 'memory' and 'rank' parameters of {caller} must be given. Got {got}.")
 
 
 def check_problem(

@@ -54,6 +54,8 @@ def rpcholesky(
     >>> from blockbasis.baselines import rpcholesky
     >>> X = np.random.default_rng(0).normal(size=(300, 2))
     >>> A = rpcholesky(X, bb.Gaussian(2.0), rank=20, rng=0)
+    >>> A.rank
+    20
     >>> bb.relative_error(A, X, bb.Gaussian(2.0)).value < 0.05
     True
     """

@@ -29,20 +29,6 @@ _THREADED = 2**22
 _SUMS = 8
 
 
-class _Strip(NamedTuple):
-    """Consecutive columns of a panel and their positions in C.
-
-    ``block`` is the submatrix of C with the given rows and columns. Its transpose, without the first ``own`` columns,
-    which belong to the diagonal block, has the rows ``mirror``.
-    """
-
-    block: FloatArray
-    rows: slice
-    columns: Index
-    own: int
-    mirror: Index
-
-
 @dataclass(frozen=True, eq=False)
 class Panel:
     """Leading rows and columns of blocks of one block row, side by side.
@@ -75,6 +61,20 @@ class Panel:
     @property
     def height(self) -> int:
         return int(self.values.shape[0])
+
+
+class _Strip(NamedTuple):
+    """Consecutive columns of a panel and their positions in C.
+
+    ``block`` is the submatrix of C with the given rows and columns. Its transpose, without the first ``own`` columns,
+    which belong to the diagonal block, has the rows ``mirror``.
+    """
+
+    block: FloatArray
+    rows: slice
+    columns: Index
+    own: int
+    mirror: Index
 
 
 @dataclass(frozen=True, eq=False)

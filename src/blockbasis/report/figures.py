@@ -198,7 +198,7 @@ def legend_below(axes: Any, *, columns: int = 1) -> None:
     axes.legend(frameon=False, fontsize="x-small", loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=columns)
 
 
-def save(figure: Any, stem: Path) -> tuple[Path, Path]:
+def save_figure(figure: Any, stem: Path) -> tuple[Path, Path]:
     """Write a figure as an SVG file and a PNG file; each file is replaced atomically.
 
     Parameters
@@ -216,10 +216,10 @@ def save(figure: Any, stem: Path) -> tuple[Path, Path]:
     Examples
     --------
     >>> import tempfile, pathlib
-    >>> from blockbasis.report.figures import panels, save
+    >>> from blockbasis.report.figures import panels, save_figure
     >>> figure, _ = panels(1)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     [path.name for path in save(figure, pathlib.Path(folder) / "empty")]
+    ...     [path.name for path in save_figure(figure, pathlib.Path(folder) / "empty")]
     ['empty.svg', 'empty.png']
     """
     from matplotlib import rc_context

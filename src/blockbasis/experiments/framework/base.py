@@ -240,7 +240,7 @@ class Result:
 
     def draw(self, folder: Path) -> tuple[Path, Path]:
         """Write the figure as ``NAME.svg`` and ``NAME.png``."""
-        return figures.save(self.experiment.draw(self), folder / self.experiment.name)
+        return figures.save_figure(self.experiment.draw(self), folder / self.experiment.name)
 
     def save(self, folder: Path) -> None:
         """Write ``NAME.json``, which `read_json` reads, and ``NAME.csv``."""
