@@ -196,7 +196,11 @@ def test_bad_arguments_of_every_method(points, method, settings, error, parts):
     ("settings", "error", "message"),
     [
         ({}, ValueError, "one of the 'memory' and 'rank' parameters of .* must be given. Got neither"),
-        ({"memory": 9999, "rank": 5}, ValueError, "one of the 'memory' and 'rank' parameters of .* must be given. Got both"),
+        (
+            {"memory": 9999, "rank": 5},
+            ValueError,
+            "one of the 'memory' and 'rank' parameters of .* must be given. Got both",
+        ),
         ({"rank": 0}, ValueError, "'rank' parameter of .* must be .*Got 0 instead"),
         ({"rank": 2.0}, TypeError, "'rank' parameter of .* must be .*Got 2.0 instead"),
         ({"memory": 100}, ValueError, "'memory' parameter of .* must be at least 3 floats"),

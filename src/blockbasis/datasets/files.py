@@ -33,14 +33,14 @@ def load_file(path: str | os.PathLike[str], *, target: str | int | None = None) 
     r"""Load points from a file, whose format is determined by its extension.
 
     ======================================  =========================================================================
-    ``.csv``, ``.tsv``, ``.txt``, ``.data`` Text, a point to a line. The delimiter (comma, semicolon, tab, bar or
-                                            blanks) and whether there is a header are found out; a first column
-                                            without a name that numbers the rows, in whatever order, is left out.
-    ``.npz``                                Array ``X``, or the only one of two dimensions; ``y`` where there is one.
-    ``.npy``                                An array of two dimensions.
-    ``.parquet``                            Needs pyarrow: ``pip install blockbasis[data]``. An index of pandas' is left
-                                            out where it has no name.
-    ``.libsvm``, ``.svm``, ``.svmlight``    Labels become y. The points become dense.
+    ``.csv``, ``.tsv``, ``.txt``, ``.data`` Text with one point per line. The delimiter (comma, semicolon, tab, bar or
+                                            blanks) and the header are detected. A first column of row numbers
+                                            without a name is omitted.
+    ``.npz``                                Array ``X``, or the only two-dimensional array; array ``y`` is the target.
+    ``.npy``                                A two-dimensional array.
+    ``.parquet``                            Requires pyarrow: ``pip install blockbasis[data]``. An index of pandas
+                                            without a name is omitted.
+    ``.libsvm``, ``.svm``, ``.svmlight``    The labels are the target. The points are converted to a dense array.
     ======================================  =========================================================================
 
     Parameters

@@ -142,7 +142,7 @@ def _find(recipe: Recipe, home: Path | None) -> Arrays:
         try:
             return _read(recipe, cached)
         except DatasetError as error:
-            damage = f" The copy in the cache is of no use: {error}"
+            damage = f" The copy in the cache is invalid: {error}"
     if recipe.download is None:
         raise DatasetError(f"{_instructions(recipe)}{damage}")
     return _downloaded(recipe, recipe.download, cached, damage)
@@ -156,7 +156,7 @@ def _converted(recipe: Recipe, convert: Callable[[Path], Arrays], folder: Path) 
     try:
         X, y = convert(folder)
     except (OSError, ValueError) as error:
-        raise DatasetError(f"The files in {folder} are not those of {recipe.name}: {error}") from error
+        raise DatasetError(f"The files in {folder} cannot be converted to {recipe.name}: {error}") from error
     return _verified(recipe, X, y, origin=folder)
 
 
@@ -164,7 +164,7 @@ def _instructions(recipe: Recipe) -> str:
     """Return the instructions for a data set that is missing."""
     own = f"a directory that the environment variable {DATA_HOME} or the 'data_home' parameter of load names"
     if recipe.download is None:
-        return f"{recipe.name} has to be brought. {recipe.bring} the folder {recipe.name} of {own}."
+        return f"{recipe.name} cannot be downloaded automatically. {recipe.bring} the folder {recipe.name} of {own}."
     return (
         f"Connect to the internet and try again. Without it: put {recipe.name}.npz, from the cache_directory() of a "
         f"machine that has loaded it, into {own}."
@@ -173,16 +173,18 @@ def _instructions(recipe: Recipe) -> str:
 
 def _downloaded(recipe: Recipe, download: Callable[[], Arrays], cached: Path, damage: str) -> Arrays:
     try:
-        X, y = _verified(recipe, *download(), origin="what is there now")
+        X, y = _verified(recipe, *download(), origin="the downloaded data set")
     except Exception as error:  # noqa: BLE001 (network, server and file errors, and unexpected contents)
         raise DatasetError(
-            f"{recipe.name} is not at hand and could not be downloaded from {recipe.source}: {type(error).__name__}: "
-            f"{reason(error)}{damage} {_instructions(recipe)}"
+            f"{recipe.name} is not available locally and could not be downloaded from {recipe.source}: "
+            f"{type(error).__name__}: {reason(error)}{damage} {_instructions(recipe)}"
         ) from error
     try:
         write_arrays(cached, X, y)
     except OSError as error:
-        warnings.warn(f"{recipe.name} could not be kept in {cached.parent}: {reason(error)}", UserWarning, stacklevel=4)
+        warnings.warn(
+            f"{recipe.name} could not be stored in {cached.parent}: {reason(error)}", UserWarning, stacklevel=4
+        )
     return X, y
 
 
@@ -190,12 +192,12 @@ def _verified(recipe: Recipe, X: FloatArray, y: FloatArray, *, origin: object) -
     """Return X and y after a check of their shapes and checksum."""
     if X.shape != recipe.shape or y.shape != X.shape[:1]:
         raise DatasetError(
-            f"{origin} is not the {recipe.name} that it should be. Got shapes {X.shape} and {y.shape} instead of "
-            f"{recipe.shape} and {recipe.shape[:1]}."
+            f"{origin} is not the expected {recipe.name}. X and y must have shapes {recipe.shape} and "
+            f"{recipe.shape[:1]}. Got {X.shape} and {y.shape} instead."
         )
     if recipe.sha256 is not None and data_digest(X, y) != recipe.sha256:
         raise DatasetError(
-            f"{origin} is not the {recipe.name} that it should be: the checksum over X and y does not fit. Values, "
+            f"{origin} is not the expected {recipe.name}: the checksum of X and y does not match. Values, "
             "columns or the order of the rows differ."
         )
     return X, y

@@ -1,4 +1,4 @@
-"""Measured exponents beside the complexity table: time against n, k and r."""
+"""Measured exponents of the time in n, k and r, compared with the complexity table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stable ranks, what the best low rank holds, and leverage scores of Abalone and Pendigits."""
+"""Stable ranks, norms of the best low-rank approximations, and leverage scores of Abalone and Pendigits."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def run(
             known[_key(settings)] = found
             _write_parts(path, known)
         elif settings["data"] not in missing:
-            warnings.warn(f"{experiment.name} goes without {settings['data']}: {found}", stacklevel=2)
+            warnings.warn(f"{experiment.name} omits the data set {settings['data']}: {found}", stacklevel=2)
             missing.append(settings["data"])
         count()
     result = Result(experiment, tuple(known[key] for key in wanted if key in known), tuple(missing))
