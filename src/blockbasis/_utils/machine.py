@@ -65,12 +65,13 @@ def _with_ancestors(root: Path, path: str) -> list[Path]:
 
 
 def _control_group_margin(group: Path, limit: str, used: str, reclaimable: tuple[str, ...]) -> int | None:
+    """Return the bytes below the limit of one control group, including reclaimable file pages; None without a limit."""
     try:
-        left = int(_read(group / limit)) - int(_read(group / used))
+        margin = int(_read(group / limit)) - int(_read(group / used))
     except ValueError:  # the group does not exist, or has no limit
         return None
     statistics = dict(line.split(maxsplit=1) for line in _read(group / "memory.stat").splitlines() if " " in line)
-    return left + sum(int(statistics.get(name, 0)) for name in reclaimable)
+    return margin + sum(int(statistics.get(name, 0)) for name in reclaimable)
 
 
 def _read(path: Path) -> str:

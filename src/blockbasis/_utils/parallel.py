@@ -85,7 +85,7 @@ class _BlasLimit:
 
 
 _blas_limit = _BlasLimit()
-_own = threading.local()
+_thread_state = threading.local()
 
 
 @contextmanager
@@ -94,16 +94,16 @@ def single_threaded() -> Iterator[None]:
 
     Several threads may enter it concurrently, and a thread may enter it repeatedly.
     """
-    if getattr(_own, "inside", False):
+    if getattr(_thread_state, "inside", False):
         yield
         return
     _blas_limit.acquire()
-    _own.inside = True
+    _thread_state.inside = True
     try:
         with _limited("openmp"):  # the limit of OpenMP is local to the thread
             yield
     finally:
-        _own.inside = False
+        _thread_state.inside = False
         _blas_limit.release()
 
 

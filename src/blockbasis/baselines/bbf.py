@@ -52,10 +52,12 @@ class BlockBasisApproximation(Approximation):
 
     @property
     def stored(self) -> int:
+        """Number of floats that a product reads."""
         return self.factorization.stored
 
     @property
     def n_clusters(self) -> int:
+        """Number of clusters."""
         return self.factorization.n_clusters
 
     def _apply(self, V: FloatArray) -> FloatArray:

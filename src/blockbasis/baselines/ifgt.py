@@ -182,6 +182,7 @@ class GaussTransform(Approximation):
 
     @property
     def n_clusters(self) -> int:
+        """Number of clusters; 0 if products are evaluated directly."""
         return 0 if self.expansion is None else self.expansion.partition.n_clusters
 
     @property

@@ -81,10 +81,12 @@ class LowRank(Approximation):
 
     @property
     def rank(self) -> int:
+        """Number r of columns of F."""
         return int(self.factor.shape[1])
 
     @property
     def stored(self) -> int:
+        """Number n r of entries of F."""
         return int(self.factor.size)
 
     def _apply(self, V: FloatArray) -> FloatArray:
@@ -122,10 +124,12 @@ class Clustered(Approximation):
 
     @property
     def n_clusters(self) -> int:
+        """Number of clusters."""
         return self.basis.partition.n_clusters
 
     @property
     def stored(self) -> int:
+        """Number of floats of U and of the stored part of C."""
         return self.basis.size + self.inner.stored
 
     def _apply(self, V: FloatArray) -> FloatArray:
@@ -163,6 +167,7 @@ class Problem:
 
     @property
     def n_points(self) -> int:
+        """Number n of points."""
         return self.matrix.shape[0]
 
     @property

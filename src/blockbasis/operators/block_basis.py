@@ -98,6 +98,7 @@ class BlockBasis(RealOperator):
 
     @property
     def partition(self) -> Partition:
+        """Partition of the points into clusters."""
         return self.basis.partition
 
     @property
@@ -107,10 +108,12 @@ class BlockBasis(RealOperator):
 
     @property
     def ranks(self) -> IntArray:
+        """Number of basis vectors of each cluster."""
         return self.basis.ranks
 
     @property
     def n_clusters(self) -> int:
+        """Number of clusters."""
         return self.partition.n_clusters
 
     @property

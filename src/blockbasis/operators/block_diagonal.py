@@ -119,10 +119,12 @@ class BlockDiagonal:
 
     @property
     def dtype(self) -> np.dtype[Any]:
+        """Dtype of the entries."""
         return self.values.dtype
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Numbers n of points and R of columns."""
         return self.partition.n_points, int(self.offsets[-1])
 
     @property
@@ -132,6 +134,7 @@ class BlockDiagonal:
 
     @property
     def nbytes(self) -> int:
+        """Number of bytes of the entries."""
         return int(self.values.nbytes)
 
     @cached_property

@@ -25,4 +25,5 @@ class Entries:
 
     @property
     def total(self) -> int:
+        """Sum of all entries evaluated."""
         return self.bases + self.inner + self.planning

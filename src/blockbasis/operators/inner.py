@@ -60,6 +60,7 @@ class Panel:
 
     @property
     def height(self) -> int:
+        """Number of stored rows of the blocks."""
         return int(self.values.shape[0])
 
 
@@ -122,6 +123,7 @@ class InnerMatrix:
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Numbers of rows and of columns."""
         return int(self.row_offsets[-1]), int(self.column_offsets[-1])
 
     @property
@@ -131,6 +133,7 @@ class InnerMatrix:
 
     @property
     def dtype(self) -> np.dtype[Any]:
+        """Dtype of the entries."""
         return self.panels[0].values.dtype
 
     @cached_property
@@ -198,6 +201,7 @@ class InnerMatrix:
 
     @property
     def nbytes(self) -> int:
+        """Number of bytes of the stored entries."""
         return sum(panel.values.nbytes for panel in self.panels)
 
     def columns_of(self, i: int) -> Index:
@@ -283,9 +287,11 @@ class InnerMatrix:
         return replace(self, panels=tuple(panels))
 
     def astype(self, dtype: npt.DTypeLike) -> InnerMatrix:
+        """Return a copy with entries in another dtype."""
         return self.with_panels(panel.values.astype(dtype, copy=False) for panel in self.panels)
 
     def todense(self) -> FloatArray:
+        """Return C as a dense array."""
         dense = np.zeros(self.shape, dtype=self.dtype)
         for panel in self.panels:
             rows, columns = self._place(panel)

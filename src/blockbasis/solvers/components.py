@@ -60,6 +60,7 @@ class ComponentFactorization:
     factorizations: tuple[ShiftedFactorization, ...]
 
     def solve(self, W: FloatArray) -> FloatArray:
+        """Return (I + S)^-1 W."""
         if len(self.components) == 1:
             return self.factorizations[0].solve(W)
         result = np.empty(W.shape)
@@ -68,6 +69,7 @@ class ComponentFactorization:
         return result
 
     def logdet(self) -> float:
+        """Return log det(I + S)."""
         return sum(factorization.logdet() for factorization in self.factorizations)
 
     def inverse_blocks(self, blocks: list[slice]) -> Iterator[FloatArray]:

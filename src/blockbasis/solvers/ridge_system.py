@@ -113,14 +113,17 @@ class RidgeSystem:
 
     @property
     def A(self) -> BlockBasis:
+        """Factorization of the system."""
         return self._scalar_ridge_spectra.A
 
     @property
     def ridge(self) -> float | FloatArray:
+        """Ridge of the system, a number or one number for each point."""
         return self._ridge
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Shape (n, n) of the system."""
         n = self.A.shape[0]
         return n, n
 

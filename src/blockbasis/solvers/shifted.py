@@ -37,12 +37,15 @@ class CholeskyFactorization:
     factor: FloatArray
 
     def solve(self, W: FloatArray) -> FloatArray:
+        """Return (I + S)^-1 W."""
         return np.asarray(linalg.cho_solve((self.factor, True), W, check_finite=False))
 
     def logdet(self) -> float:
+        """Return log det(I + S)."""
         return 2 * float(np.log(np.diagonal(self.factor)).sum())
 
     def inverse_blocks(self, blocks: list[slice]) -> Iterator[FloatArray]:
+        """Yield the diagonal blocks of (I + S)^-1 in the given ranges of columns."""
         inverse, _ = linalg.lapack.dtrtri(self.factor, lower=1)
         for block in blocks:
             columns = inverse[block.start :, block]  # zero above the diagonal
@@ -57,12 +60,15 @@ class SpectralFactorization:
     vectors: FloatArray
 
     def solve(self, W: FloatArray) -> FloatArray:
+        """Return (I + S)^-1 W."""
         return np.asarray(self.vectors @ ((self.vectors.T @ W) / (1 + self.values)[:, np.newaxis]))
 
     def logdet(self) -> float:
+        """Return log det(I + S)."""
         return float(np.log1p(self.values).sum())
 
     def inverse_blocks(self, blocks: list[slice]) -> Iterator[FloatArray]:
+        """Yield the diagonal blocks of (I + S)^-1 in the given ranges of columns."""
         for block in blocks:
             rows = self.vectors[block]
             yield (rows / (1 + self.values)) @ rows.T

@@ -121,6 +121,7 @@ class SkylineFactorization:
     diagonals: tuple[FloatArray, ...]
 
     def solve(self, W: FloatArray) -> FloatArray:
+        """Return (I + S)^-1 W."""
         shape = self.envelope
         Z = W[shape.columns].astype(np.float64)
         steps = range(len(self.rows))
@@ -137,9 +138,11 @@ class SkylineFactorization:
         return result
 
     def logdet(self) -> float:
+        """Return log det(I + S)."""
         return 2 * sum(float(np.log(np.diagonal(L)).sum()) for L in self.diagonals)
 
     def inverse_blocks(self, blocks: list[slice]) -> Iterator[FloatArray]:
+        """Yield the diagonal blocks of (I + S)^-1 of clusters, given by their ranges of columns."""
         shape = self.envelope
         place = np.empty(len(shape.columns), dtype=np.intp)
         place[shape.columns] = np.arange(len(place))
