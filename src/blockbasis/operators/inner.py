@@ -287,7 +287,7 @@ class InnerMatrix:
         return replace(self, panels=tuple(panels))
 
     def astype(self, dtype: npt.DTypeLike) -> InnerMatrix:
-        """Return a copy with entries in another dtype."""
+        """Return the matrix with entries in another dtype."""
         return self.with_panels(panel.values.astype(dtype, copy=False) for panel in self.panels)
 
     def todense(self) -> FloatArray:
