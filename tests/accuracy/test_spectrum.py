@@ -9,7 +9,7 @@ from scipy.sparse.linalg import aslinearoperator
 
 import blockbasis as bb
 from blockbasis._utils import tiling
-from blockbasis.accuracy.spectrum import lanczos, thinned
+from blockbasis.accuracy.spectrum import lanczos, sparsified
 
 
 def symmetric(values, seed=0):
@@ -294,7 +294,7 @@ def test_bad_arguments(name, settings, error, parts):
 
 @pytest.mark.parametrize(("settings", "got"), [({}, "neither"), ({"rank": 2, "ridge": 1.0}, "both")])
 def test_leverage_takes_one_of_rank_and_ridge(settings, got):
-    with pytest.raises(ValueError, match=f"one of 'rank' and 'ridge'. Got {got}"):
+    with pytest.raises(ValueError, match=f"one of the 'rank' and 'ridge' parameters of .* must be given. Got {got}"):
         bb.leverage_scores(np.eye(5), **settings)
 
 
@@ -303,18 +303,18 @@ def test_leverage_takes_one_of_rank_and_ridge(settings, got):
 
 def test_a_matrix_of_few_entries_is_thinned_to_them(points):
     K = bb.ExactKernel(points, bb.Gaussian(0.02)).todense()
-    thin = thinned(K)
+    thin = sparsified(K)
     assert sparse.issparse(thin)
     assert thin.nnz < np.count_nonzero(K)
     assert np.abs(thin.toarray() - K).sum(axis=1).max() <= np.finfo(np.float64).eps
     full = bb.Gaussian(1.0)(points)
-    assert thinned(full) is full
+    assert sparsified(full) is full
 
 
 @pytest.mark.parametrize("h", [0.02, 0.3])
 def test_lanczos_finds_the_largest_eigenvalues_of_thinned_matrices(points, h):
     K = bb.ExactKernel(points, bb.Gaussian(h)).todense()
-    values, vectors = lanczos(thinned(K), 12, tol=1e-10, rng=np.random.default_rng(0))
+    values, vectors = lanczos(sparsified(K), 12, tol=1e-10, rng=np.random.default_rng(0))
     assert values == pytest.approx(np.linalg.eigvalsh(K)[:-13:-1], rel=1e-9)
     assert np.abs(K @ vectors - vectors * values).max() < 1e-8
 

@@ -195,8 +195,12 @@ def test_bad_arguments_of_every_method(points, method, settings, error, parts):
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
-        ({}, ValueError, "takes one of 'memory' and 'rank'. Got neither"),
-        ({"memory": 9999, "rank": 5}, ValueError, "takes one of 'memory' and 'rank'. Got both"),
+        ({}, ValueError, "one of the 'memory' and 'rank' parameters of .* must be given. Got neither"),
+        (
+            {"memory": 9999, "rank": 5},
+            ValueError,
+            "one of the 'memory' and 'rank' parameters of .* must be given. Got both",
+        ),
         ({"rank": 0}, ValueError, "'rank' parameter of .* must be .*Got 0 instead"),
         ({"rank": 2.0}, TypeError, "'rank' parameter of .* must be .*Got 2.0 instead"),
         ({"memory": 100}, ValueError, "'memory' parameter of .* must be at least 3 floats"),
@@ -246,7 +250,7 @@ def test_bad_numbers_of_clusters(points, method):
 
 @pytest.mark.parametrize("method", ["meka", "clra", "bbf-paper"])
 def test_a_budget_too_small_for_the_clusters(points, method):
-    with pytest.raises(ValueError, match="must be enough for one vector in each cluster, .*: lower 'n_clusters'"):
+    with pytest.raises(ValueError, match="must be enough for one vector in each cluster, .*Decrease 'n_clusters'"):
         approximate(
             points, KERNEL, method, memory=5 * 160, n_clusters=60, rng=0, **({"eta": 0.0} if method == "meka" else {})
         )

@@ -10,8 +10,8 @@ import pytest
 import blockbasis as bb
 from blockbasis.baselines import ifgt
 from blockbasis.baselines.ifgt import (
-    Expansion,
     GaussTransform,
+    TaylorExpansion,
     cutoff_radius,
     monomials,
     series_constants,
@@ -59,7 +59,7 @@ def test_the_series_goes_to_the_exponential(d):
 def through_series(X, kernel, n_clusters, order):
     partition = kcenters(X, n_clusters, np.random.default_rng(0))
     everywhere = np.full(partition.n_clusters, np.inf)
-    expansion = Expansion(partition, everywhere, (order,) * partition.n_clusters)
+    expansion = TaylorExpansion(partition, everywhere, (order,) * partition.n_clusters)
     return GaussTransform("ifgt", X.copy(), kernel, 1e-3, expansion, np.dtype(np.float64)).todense()
 
 

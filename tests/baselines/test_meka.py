@@ -7,7 +7,7 @@ import pytest
 
 import blockbasis as bb
 from blockbasis.baselines import bbf, meka
-from blockbasis.baselines.meka import shared_ranks
+from blockbasis.baselines.meka import proportional_ranks
 
 MODULE = sys.modules["blockbasis.baselines.meka"]
 
@@ -105,10 +105,10 @@ def test_the_share_of_zero_blocks(many_points, eta, cut):
 
 
 def test_ranks_follow_the_sizes():
-    np.testing.assert_array_equal(shared_ranks(np.array([50, 30, 20]), 10), [5, 3, 2])
-    np.testing.assert_array_equal(shared_ranks(np.array([33, 33, 34]), 10), [4, 4, 2])
-    np.testing.assert_array_equal(shared_ranks(np.array([5, 5, 2]), 100), [5, 5, 2])
-    np.testing.assert_array_equal(shared_ranks(np.array([31, 31, 31, 7]), 5), [2, 2, 2, 1])
+    np.testing.assert_array_equal(proportional_ranks(np.array([50, 30, 20]), 10), [5, 3, 2])
+    np.testing.assert_array_equal(proportional_ranks(np.array([33, 33, 34]), 10), [4, 4, 2])
+    np.testing.assert_array_equal(proportional_ranks(np.array([5, 5, 2]), 100), [5, 5, 2])
+    np.testing.assert_array_equal(proportional_ranks(np.array([31, 31, 31, 7]), 5), [2, 2, 2, 1])
 
 
 def test_it_is_not_mended(points):

@@ -33,5 +33,5 @@ def test_ranks(points):
 
 
 def test_a_function_has_no_spectral_density(points):
-    with pytest.raises(ValueError, match="spectral density is known: Gaussian, Laplacian, Matern, Cauchy"):
+    with pytest.raises(ValueError, match="known spectral density: Gaussian, Laplacian, Matern, Cauchy"):
         random_features(points, lambda X, Y: X @ Y.T, rank=10)

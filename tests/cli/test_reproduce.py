@@ -64,7 +64,7 @@ def test_missing_data_is_said_in_one_line_and_listed(call, tmp_path, monkeypatch
     monkeypatch.setitem(EXPERIMENTS, "block-errors", experiment)
     code, text = call("reproduce", "block-errors", "--out", tmp_path)
     assert code == 1, text
-    assert "Warning: block-errors goes without abalone: abalone is far away." in text
+    assert "Warning: block-errors omits the data set abalone: abalone is far away." in text
     assert "reproduce.py" not in text
     page = (tmp_path / "index.html").read_text()
     assert "0 of 0 claims hold" in page

@@ -8,7 +8,7 @@ import pytest
 
 from blockbasis.datasets import DatasetError, cache_directory
 from blockbasis.datasets import cache as module
-from blockbasis.datasets.cache import digest, read_arrays, reason, write_arrays
+from blockbasis.datasets.cache import data_digest, read_arrays, reason, write_arrays
 
 X = np.array([[1.0, 2.5], [3.0, -4.0], [0.0, 1e9]])
 y = np.array([1, 2, 3])
@@ -48,24 +48,24 @@ def test_the_platform_names_the_cache(monkeypatch, tmp_path, platform, variables
 
 def test_the_digest_is_of_values_not_of_types():
     whole = np.array([[1, 2], [3, 4]])
-    known = digest(whole, y[:2])
+    known = data_digest(whole, y[:2])
     for dtype in (np.uint8, np.int16, np.float32, np.float64, ">f8"):
-        assert digest(whole.astype(dtype), y[:2].astype(dtype)) == known
-    assert digest(np.asfortranarray(whole), y[:2]) == known
-    assert digest(np.array([[-0.0]]), y[:1]) == digest(np.array([[0.0]]), y[:1])
+        assert data_digest(whole.astype(dtype), y[:2].astype(dtype)) == known
+    assert data_digest(np.asfortranarray(whole), y[:2]) == known
+    assert data_digest(np.array([[-0.0]]), y[:1]) == data_digest(np.array([[0.0]]), y[:1])
 
 
 def test_the_digest_sees_every_change():
     changed = X.copy()
     changed[2, 1] = np.nextafter(changed[2, 1], 0)
     others = [(changed, y), (X[::-1], y), (X[:, ::-1], y), (X, y[::-1]), (X.reshape(2, 3), y), (X[:2], y[:2])]
-    assert len({digest(*pair) for pair in [(X, y), *others]}) == 7
+    assert len({data_digest(*pair) for pair in [(X, y), *others]}) == 7
 
 
 def test_the_digest_is_the_same_in_pieces(monkeypatch):
-    whole = digest(X, y)
+    whole = data_digest(X, y)
     monkeypatch.setattr(module, "_CHUNK", 2)
-    assert digest(X, y) == whole
+    assert data_digest(X, y) == whole
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def test_truncated_files_are_refused(tmp_path, keep):
     path = tmp_path / "a.npz"
     write_arrays(path, X, y)
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(DatasetError, match=r"a.npz is not a whole npz file with arrays X and y"):
+    with pytest.raises(DatasetError, match=r"a.npz is not a complete npz file with arrays X and y"):
         read_arrays(path)
 
 
@@ -129,5 +129,5 @@ def test_a_reason_ends_once():
 def test_other_arrays_are_refused(tmp_path, arrays):
     path = tmp_path / "a.npz"
     np.savez(path, **arrays)
-    with pytest.raises(DatasetError, match=r"a.npz (is not a whole npz file|must hold X)"):
+    with pytest.raises(DatasetError, match=r"a.npz (is not a complete npz file|must hold X)"):
         read_arrays(path)

@@ -70,7 +70,7 @@ def test_npz(tmp_path):
             {},
             r"a.npz must hold numbers or text as the target. Got dtype datetime64\[s\]",
         ),
-        ({"X": X, "y": y.astype(object)}, {}, "is not a whole npz file of numbers: Object arrays cannot be loaded"),
+        ({"X": X, "y": y.astype(object)}, {}, "is not a complete npz file of numbers: Object arrays cannot be loaded"),
         ({"X": np.where(X == 5, np.inf, X)}, {}, "Got inf in row 1, column 1 instead"),
     ],
 )
@@ -91,7 +91,7 @@ def test_a_name_for_a_table_without_names(tmp_path):
 @pytest.mark.parametrize("content", [b"no such thing", b"PK\x03\x04 cut", b"\x93NUMPY cut"])
 def test_what_is_not_numpys(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(ValueError, match=f"{name} is not a whole np[yz] file of numbers"):
+    with pytest.raises(ValueError, match=f"{name} is not a complete np[yz] file of numbers"):
         load_file(tmp_path / name)
 
 
@@ -99,7 +99,7 @@ def test_truncated_npz(tmp_path):
     path = tmp_path / "a.npz"
     np.savez(path, X=X)
     path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(ValueError, match="not a whole npz file"):
+    with pytest.raises(ValueError, match="not a complete npz file"):
         load_file(path)
 
 
@@ -266,7 +266,7 @@ def test_an_empty_parquet(parquet):
 def test_what_is_not_parquet(parquet):
     path = parquet(a=[1, 2])
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(ValueError, match="is not a whole Parquet file"):
+    with pytest.raises(ValueError, match="is not a complete Parquet file"):
         load_file(path)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from blockbasis import datasets
 from blockbasis.datasets import Dataset, DatasetError, loading
-from blockbasis.datasets.cache import digest, write_arrays
+from blockbasis.datasets.cache import data_digest, write_arrays
 from blockbasis.datasets.recipes import RECIPES, Recipe
 
 _BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -33,7 +33,9 @@ def tiny(monkeypatch):
             return self.answer
 
     it = Tiny()
-    recipe = Recipe("abalone", (4, 3), "classification", digest(X, y), "tiny", "https://nowhere", download=it.download)
+    recipe = Recipe(
+        "abalone", (4, 3), "classification", data_digest(X, y), "tiny", "https://nowhere", download=it.download
+    )
     monkeypatch.setitem(RECIPES, "abalone", recipe)
     return it
 
@@ -106,7 +108,7 @@ def test_a_bad_file_of_the_user_is_refused_and_left_alone(tiny, tmp_path, harm):
     write_arrays(path, X, y)
     harm(path)
     before = path.read_bytes()
-    with pytest.raises(DatasetError, match=r"abalone.npz is not (the abalone that it should be|a whole npz file)"):
+    with pytest.raises(DatasetError, match=r"abalone.npz is not (the expected abalone|a complete npz file)"):
         datasets.load("abalone", data_home=tmp_path)
     assert path.read_bytes() == before
     assert tiny.downloads == 0
@@ -116,7 +118,7 @@ def test_a_bad_file_of_the_user_is_refused_and_left_alone(tiny, tmp_path, harm):
 def test_a_wrong_download_is_refused_and_not_kept(tiny, cache, answer):
     tiny.answer = answer
     with pytest.raises(
-        DatasetError, match="https://nowhere: .*what is there now is not the abalone that it should be.*abalone.npz"
+        DatasetError, match="https://nowhere: .*the downloaded data set is not the expected abalone.*abalone.npz"
     ):
         datasets.load("abalone")
     assert not cache.exists()
@@ -135,7 +137,7 @@ def test_without_a_network_the_message_says_what_to_do(tiny, cache):
     truncate(cache / "abalone.npz")
     tiny.answer = OSError("no route to host")
     with pytest.raises(
-        DatasetError, match=r"The copy in the cache is of no use: .*abalone.npz is not a whole npz file"
+        DatasetError, match=r"The copy in the cache is invalid: .*abalone.npz is not a complete npz file"
     ):
         datasets.load("abalone")
 
@@ -143,14 +145,14 @@ def test_without_a_network_the_message_says_what_to_do(tiny, cache):
 @pytest.mark.parametrize("name", [name for name, recipe in RECIPES.items() if recipe.download is not None])
 def test_every_download_fails_clearly_without_a_network(name):
     with pytest.raises(
-        DatasetError, match=f"{name} is not at hand and could not be downloaded from https://.*URLError"
+        DatasetError, match=f"{name} is not available locally and could not be downloaded from https://.*URLError"
     ):
         datasets.load(name)
 
 
 def test_a_cache_that_cannot_be_written_is_no_obstacle(tiny, cache):
     cache.write_text("a file where the directory should be")
-    with pytest.warns(UserWarning, match="abalone could not be kept in"):
+    with pytest.warns(UserWarning, match="abalone could not be stored in"):
         loaded = datasets.load("abalone", standardize=False)
     np.testing.assert_array_equal(loaded.X, X)
 
@@ -160,10 +162,10 @@ def test_what_has_to_be_brought(name, file, tmp_path):
     for home in (None, tmp_path):
         with pytest.raises(DatasetError) as caught:
             datasets.load(name, data_home=home)
-        for part in (f"{name} has to be brought", file, f"folder {name} of", "BLOCKBASIS_DATA"):
+        for part in (f"{name} cannot be downloaded automatically", file, f"folder {name} of", "BLOCKBASIS_DATA"):
             assert part in str(caught.value)
     (tmp_path / name).mkdir()
-    with pytest.raises(DatasetError, match=f"The files in .*{name} are not those of {name}: "):
+    with pytest.raises(DatasetError, match=f"The files in .*{name} cannot be converted to {name}: "):
         datasets.load(name, data_home=tmp_path)
 
 
@@ -176,7 +178,7 @@ def test_what_was_brought_is_found(tmp_path, monkeypatch):
     assert otto.X.tolist() == [[0, 3], [5, 0]]
     assert otto.y.tolist() == [2, 9]
     path.write_text("id,feat_1,feat_2,target\n1,0,3,Class_2\n")
-    with pytest.raises(DatasetError, match=r"otto is not the otto that it should be. Got shapes \(1, 2\)"):
+    with pytest.raises(DatasetError, match=r"otto is not the expected otto.*Got \(1, 2\)"):
         datasets.load("otto", data_home=tmp_path)
 
 
@@ -194,7 +196,7 @@ def test_columns_are_standardized_unless_told_otherwise(tiny):
 def test_a_part_is_standardized_by_itself(monkeypatch, tmp_path):
     rows = np.arange(30.0).reshape(10, 3) ** 2
     classes = np.arange(10)
-    recipe = dataclasses.replace(RECIPES["pendigits"], shape=(10, 3), sha256=digest(rows, classes))
+    recipe = dataclasses.replace(RECIPES["pendigits"], shape=(10, 3), sha256=data_digest(rows, classes))
     monkeypatch.setitem(RECIPES, "pendigits", recipe)
     monkeypatch.setitem(loading._PARTS, "pendigits-train", ("pendigits", 6))
     write_arrays(tmp_path / "pendigits.npz", rows, classes)
@@ -207,7 +209,7 @@ def test_a_part_is_standardized_by_itself(monkeypatch, tmp_path):
 
 
 def test_regression_targets_are_floats(monkeypatch, tmp_path):
-    recipe = dataclasses.replace(RECIPES["cpusmall"], shape=(4, 3), sha256=digest(X, y))
+    recipe = dataclasses.replace(RECIPES["cpusmall"], shape=(4, 3), sha256=data_digest(X, y))
     monkeypatch.setitem(RECIPES, "cpusmall", recipe)
     write_arrays(tmp_path / "cpusmall.npz", X, y)
     assert datasets.load("cpusmall", data_home=tmp_path).y.dtype == np.float64
@@ -262,7 +264,7 @@ def test_unknown_names(name):
 
 
 def test_covertype_is_covtype():
-    with pytest.raises(DatasetError, match="covtype is not at hand"):
+    with pytest.raises(DatasetError, match="covtype is not available locally"):
         datasets.load("covertype")
 
 

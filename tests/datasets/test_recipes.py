@@ -17,7 +17,7 @@ from sklearn.datasets import fetch_openml
 from sklearn.utils import Bunch
 
 from blockbasis.datasets import recipes
-from blockbasis.datasets.cache import digest
+from blockbasis.datasets.cache import data_digest
 from blockbasis.datasets.recipes import RECIPES
 
 _BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -41,7 +41,7 @@ def download(name):
 def assert_the_very_numbers(name, X, y):
     """A conversion gives the numbers that the checksum is of."""
     assert X.shape == RECIPES[name].shape
-    assert digest(X, y) == RECIPES[name].sha256
+    assert data_digest(X, y) == RECIPES[name].sha256
 
 
 def joined(rows, delimiter=","):

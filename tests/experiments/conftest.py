@@ -36,4 +36,4 @@ def small_data(monkeypatch):
         X = 3 * rng.normal(size=(3, columns))[labels] + rng.normal(size=(rows, columns))
         return (X - X.mean(axis=0)) / X.std(axis=0), labels
 
-    monkeypatch.setattr(points, "load", stand_in)
+    monkeypatch.setattr(points, "load_points", stand_in)

@@ -67,7 +67,7 @@ def test_compressed_members_are_refused_before_they_are_read(path):
     bomb = b'{"format": "blockbasis", "x": [' + b"[]," * 10_000_000 + b"0]}"
     write_members(path, {"meta.json": bomb}, compression=zipfile.ZIP_DEFLATED)
     assert path.stat().st_size < 1e5
-    refused(path, "the member meta.json is not stored as it is")
+    refused(path, "the member meta.json is compressed or encrypted")
 
 
 def test_metadata_of_millions_of_values(path):
@@ -79,14 +79,14 @@ def test_metadata_of_millions_of_values(path):
 def test_dtypes_that_no_file_of_ours_has(path, dtype):
     header = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': (5,)}}\n"
     write_members(path, {"meta.json": META, "a.npy": npy(header, bytes(80))})
-    refused(path, r"the member a\.npy has (the dtype|not the size)|dtype")
+    refused(path, r"the member a\.npy has the dtype|does not have the size|dtype")
 
 
 @pytest.mark.parametrize("shape", ["(10**9,)", "(1000000000,)", "(-1,)", "(2, 3)", "(2**40, 2**40)", "(0, 99999999)"])
 def test_shapes_that_the_file_cannot_hold(path, shape):
     header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}}}\n"
     write_members(path, {"meta.json": META, "a.npy": npy(header, bytes(80))})
-    refused(path, "is not a whole blockbasis file")
+    refused(path, "is not a complete blockbasis file")
 
 
 def test_members_that_overlap(path, saved):
@@ -111,12 +111,12 @@ def test_members_that_overlap(path, saved):
             file.filelist.append(other)
             file.NameToInfo[other.filename] = other
         file._didModify = True
-    refused(path, "is not a whole blockbasis file")
+    refused(path, "is not a complete blockbasis file")
 
 
 def test_a_large_directory_of_members(path):
     write_members(path, {f"{i:07d}": b"" for i in range(60_000)})
-    refused(path, "its directory of members is too large")
+    refused(path, "its zip directory is too large")
 
 
 def test_a_member_twice_and_one_too_many(path, saved):
@@ -124,11 +124,11 @@ def test_a_member_twice_and_one_too_many(path, saved):
     write_forged(path, meta, arrays)
     with zipfile.ZipFile(path, "a") as file:
         file.writestr("more.npy", b"")
-    refused(path, r"the member more\.npy is missing or not known")
+    refused(path, r"the member more\.npy is missing or unknown")
     write_forged(path, meta, arrays)
     with zipfile.ZipFile(path, "a") as file, pytest.warns(UserWarning, match="Duplicate"):
         file.writestr("meta.json", b"{}")
-    refused(path, "a member is there twice")
+    refused(path, "a member occurs twice")
 
 
 @POSIX
@@ -243,7 +243,7 @@ def test_a_missing_array_is_named(path, saved):
 
 def test_metadata_that_could_not_be_read_again_are_not_written(saved):
     meta, arrays = saved
-    with pytest.raises(ValueError, match="must have less metadata"):
+    with pytest.raises(ValueError, match="must have fewer metadata"):
         archive.write_archive(io.BytesIO(), {**meta, "labels": list(range(10**6))}, arrays)
 
 
@@ -285,5 +285,5 @@ def test_a_diagonal_part_that_was_taken_out_is_missed(path, saved):
     left = {name: array for name, array in arrays.items() if name != "diagonal"}
     assert len(left) < len(arrays)
     write_forged(path, {**meta, "arrays": list(left)}, left)
-    with pytest.raises(bb.StorageError, match="diagonal must be there exactly"):
+    with pytest.raises(bb.StorageError, match="diagonal must be present if and only if"):
         bb.load(path)

@@ -91,7 +91,7 @@ def division(request, monkeypatch):
     if request.param in ("small pieces", "groups of pieces"):
         monkeypatch.setattr(module, "_PIECE", 130)
         monkeypatch.setattr(module, "_PERMUTED", 50)
-        monkeypatch.setattr(module, "_LEAST_GROUP", 1 if request.param == "small pieces" else 300)
+        monkeypatch.setattr(module, "_MIN_GROUP", 1 if request.param == "small pieces" else 300)
         monkeypatch.setattr(module, "_THREADED", 0)
 
 
@@ -138,7 +138,7 @@ def test_empty_clusters_and_ranks():
 def test_the_same_bits_for_every_number_of_threads(width, monkeypatch):
     U, _, _ = case(sizes=(500, 3, 200), ranks=(20, 3, 16))
     monkeypatch.setattr(module, "_PIECE", 1000)
-    monkeypatch.setattr(module, "_LEAST_GROUP", 500)
+    monkeypatch.setattr(module, "_MIN_GROUP", 500)
     monkeypatch.setattr(module, "_THREADED", 0)
     V, W = np.random.default_rng(1).normal(size=(703, width)), np.random.default_rng(2).normal(size=(39, width))
     results = []

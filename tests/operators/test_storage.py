@@ -51,7 +51,7 @@ def with_meta(path, **changes):
     meta = {**json.loads(contents["meta.json"]), **changes}
     del meta["digest"]
     arrays = {name: np.load(io.BytesIO(contents[f"{name}.npy"])) for name in meta["arrays"]}
-    meta["digest"] = archive.digest(meta, arrays)
+    meta["digest"] = archive.archive_digest(meta, arrays)
     write(path, {**contents, "meta.json": json.dumps(meta)})
 
 
@@ -209,7 +209,7 @@ def inner_of_version_1(inner):
 def write_version_1(path, meta, arrays):
     """An archive as version 1 wrote it: one member for each block, panel and extension."""
     meta = {"format": "blockbasis", "version": 1, "arrays": list(arrays), **meta}
-    meta["digest"] = archive.digest(meta, arrays)
+    meta["digest"] = archive.archive_digest(meta, arrays)
     contents = {"meta.json": json.dumps(meta)}
     for name, array in arrays.items():
         stream = io.BytesIO()
@@ -316,7 +316,7 @@ def test_a_missing_file(tmp_path):
 def test_truncated_files(path, share):
     data = path.read_bytes()
     path.write_bytes(data[: int(share * len(data))])
-    with pytest.raises(bb.StorageError, match=r"a\.bbf is not a whole blockbasis file"):
+    with pytest.raises(bb.StorageError, match=r"a\.bbf is not a complete blockbasis file"):
         bb.load(path)
 
 
@@ -352,7 +352,7 @@ def test_changed_numbers_are_refused(path, name):
     stream = io.BytesIO()
     np.save(stream, array)
     write(path, {**contents, f"{name}.npy": stream.getvalue()})
-    with pytest.raises(bb.StorageError, match="was altered after it was written: its digest does not fit"):
+    with pytest.raises(bb.StorageError, match="was altered after it was written: its digest does not match"):
         bb.load(path)
 
 
@@ -361,7 +361,7 @@ def test_changed_metadata_is_refused(path):
     meta = json.loads(contents["meta.json"])
     meta["kernel"]["parameters"]["bandwidth"] = 2.0
     write(path, {**contents, "meta.json": json.dumps(meta)})
-    with pytest.raises(bb.StorageError, match="digest does not fit"):
+    with pytest.raises(bb.StorageError, match="digest does not match"):
         bb.load(path)
 
 
@@ -370,7 +370,7 @@ def test_missing_members(path, name):
     contents = members(path)
     del contents[name]
     write(path, contents)
-    with pytest.raises(bb.StorageError, match="is not a whole blockbasis file"):
+    with pytest.raises(bb.StorageError, match="is not a complete blockbasis file"):
         bb.load(path)
 
 
@@ -399,7 +399,7 @@ def test_other_archives(path, meta):
 @pytest.mark.parametrize("meta", ["{", "", "\xff\xfe", '{"format": "blockbasis", "version": 1}'])
 def test_broken_metadata(path, meta):
     write(path, {"meta.json": meta})
-    with pytest.raises(bb.StorageError, match="is not a whole blockbasis file"):
+    with pytest.raises(bb.StorageError, match="is not a complete blockbasis file"):
         bb.load(path)
 
 

@@ -32,8 +32,8 @@ def test_every_run_is_a_marker_and_the_mean_a_line():
 def test_the_same_figure_gives_the_same_file(tmp_path):
     figure, (axes,) = figures.panels(1)
     axes.loglog([1, 30], [2, 3000])
-    first = [path.read_bytes() for path in figures.save(figure, tmp_path / "a.b")]
-    again = [path.read_bytes() for path in figures.save(figure, tmp_path / "c")]
+    first = [path.read_bytes() for path in figures.save_figure(figure, tmp_path / "a.b")]
+    again = [path.read_bytes() for path in figures.save_figure(figure, tmp_path / "c")]
     assert first == again
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.b.png", "a.b.svg", "c.png", "c.svg"]
 
@@ -44,7 +44,7 @@ def test_nothing_is_drawn_over_the_edge_or_over_another_panel(tmp_path):
         axes.plot([1, 2], [1e-12, 1], label="ours")
         axes.set(yscale="log", xlabel="points", ylabel="relative error", title="all of it")
     figures.shared_legend(figure, left)
-    figures.save(figure, tmp_path / "laid out")
+    figures.save_figure(figure, tmp_path / "laid out")
     *panels, legend = (each.get_tightbbox() for each in (left, right, figure.legends[0]))
     assert panels[0].x1 < panels[1].x0
     assert legend.y1 < min(panel.y0 for panel in panels)
@@ -56,7 +56,7 @@ def test_nothing_is_drawn_over_the_edge_or_over_another_panel(tmp_path):
 def test_a_short_axis_has_more_than_one_label(tmp_path):
     figure, (axes,) = figures.panels(1)
     axes.loglog([0.95, 1.8], [3, 4])
-    figures.save(figure, tmp_path / "short")
+    figures.save_figure(figure, tmp_path / "short")
     low, high = axes.get_xlim()
     assert sum(low <= tick <= high for tick in axes.get_xticks()) >= 3
 
@@ -75,7 +75,7 @@ def test_a_failure_leaves_no_file(tmp_path):
             raise RuntimeError("no picture")
 
     with pytest.raises(RuntimeError, match="no picture"):
-        figures.save(Broken(), tmp_path / "a")
+        figures.save_figure(Broken(), tmp_path / "a")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -19,7 +19,7 @@ def run(M, B, P=None, tol=1e-10, max_iterations=500):
     P = np.eye(len(M)) if P is None else P
     seen = []
     found = block_cg(
-        lambda V: M @ V, B, precondition=lambda R: P @ R, tol=tol, max_iterations=max_iterations, watch=seen.append
+        lambda V: M @ V, B, precondition=lambda R: P @ R, tol=tol, max_iterations=max_iterations, callback=seen.append
     )
     assert seen == found.history
     return found

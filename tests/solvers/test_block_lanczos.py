@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import linalg
 
-from blockbasis.solvers.block_lanczos import _BLOCK, _KEPT_AT_MOST, extreme_eigenvalues
+from blockbasis.solvers.block_lanczos import _BLOCK, _MAX_SPACE, extreme_eigenvalues
 
 N = 300
-#: Spectra that are easy, flat, in clusters, of one sign, of low rank, with ends of very different size.
+#: ComponentSpectra that are easy, flat, in clusters, of one sign, of low rank, with ends of very different size.
 SPECTRA = {
     "geometric": 0.7 ** np.arange(N),
     "both signs": np.linspace(-1, 1, N),
@@ -39,7 +39,7 @@ def extremes(M, N=None, *, tol=1e-3, seed=0, max_iter=300, **more):
     return extreme_eigenvalues(
         lambda V: (M @ V, N @ V),
         len(M),
-        settled=both_within(tol),
+        converged=both_within(tol),
         max_iter=max_iter,
         rng=np.random.default_rng(seed),
         **more,
@@ -124,7 +124,7 @@ def test_products_are_narrow_and_the_space_is_bounded():
 
     tracemalloc.start()
     try:
-        found = extreme_eigenvalues(pencil, n, settled=never, max_iter=60, rng=np.random.default_rng(0))
+        found = extreme_eigenvalues(pencil, n, converged=never, max_iter=60, rng=np.random.default_rng(0))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -132,16 +132,16 @@ def test_products_are_narrow_and_the_space_is_bounded():
     assert len(seen) == found.iterations == 60
     assert max(seen) <= _BLOCK
     # The space and its two images, each twice while it is rebuilt: not all the blocks seen.
-    assert peak < 2 * 3 * _KEPT_AT_MOST * n * 8 < sum(seen) * n * 8
+    assert peak < 2 * 3 * _MAX_SPACE * n * 8 < sum(seen) * n * 8
 
 
 def test_work_goes_to_the_end_that_needs_it():
-    """With the lower end settled from the start, the upper one needs fewer products."""
+    """With the lower end converged from the start, the upper one needs fewer products."""
     M = matrix(SPECTRA["both signs"])
 
-    def run(settled):
+    def run(converged):
         return extreme_eigenvalues(
-            lambda V: (M @ V, V), N, settled=settled, max_iter=200, rng=np.random.default_rng(0)
+            lambda V: (M @ V, V), N, converged=converged, max_iter=200, rng=np.random.default_rng(0)
         ).iterations
 
     assert run(lambda values, bounds: np.array([True, bounds[1] < 1e-6])) < run(lambda values, bounds: bounds < 1e-6)

@@ -11,8 +11,8 @@ import blockbasis as bb
 from blockbasis.operators import BlockBasis, BlockDiagonal, Entries, InnerMatrix
 from blockbasis.partition import from_labels
 from blockbasis.solvers import components, skyline
-from blockbasis.solvers.shifted import CholeskyShifted, SpectralShifted
-from blockbasis.solvers.skyline import SkylineShifted
+from blockbasis.solvers.shifted import CholeskyFactorization, SpectralFactorization
+from blockbasis.solvers.skyline import SkylineFactorization
 
 #: Pairs of clusters (i < j) whose block is kept.
 GRAPHS = {
@@ -48,7 +48,7 @@ def sparse(name, *, diagonal=True, dtype=np.float64, shift=0.0, seed=0):
 @pytest.fixture
 def always_skyline(monkeypatch):
     """Envelopes of narrow steps for the smallest matrices too."""
-    monkeypatch.setattr(skyline, "_SMALL", 0)
+    monkeypatch.setattr(skyline, "_DENSE_COLUMNS", 0)
     monkeypatch.setattr(skyline, "_DENSE_WORK", np.inf)
     monkeypatch.setattr(skyline, "_STEP", 4)
 
@@ -76,10 +76,10 @@ def test_everything_is_the_dense_systems(name, settings, of, rng):
 
 
 def test_each_component_is_factored_by_itself():
-    small = bb.RidgeSystem(sparse("components"), 0.1)._factors.small
-    assert [part.clusters.tolist() for part in small.parts] == [[0, 3, 7], [1, 2, 9], [4, 11], [5, 6], [8], [10]]
-    assert all(isinstance(form, CholeskyShifted) for form in small.forms)
-    assert sum(part.inner.stored for part in small.parts) == sparse("components").inner.stored
+    small = bb.RidgeSystem(sparse("components"), 0.1)._inverse.inner_factorization
+    assert [part.clusters.tolist() for part in small.components] == [[0, 3, 7], [1, 2, 9], [4, 11], [5, 6], [8], [10]]
+    assert all(isinstance(form, CholeskyFactorization) for form in small.factorizations)
+    assert sum(part.inner.stored for part in small.components) == sparse("components").inner.stored
 
 
 @pytest.mark.usefixtures("always_skyline")
@@ -89,8 +89,8 @@ def test_an_envelope_follows_the_order_of_the_graph():
     shape = skyline.envelope(part.inner)
     assert (np.arange(len(shape.first)) - shape.first <= 2).all()
     np.testing.assert_array_equal(np.sort(shape.columns), np.arange(part.inner.shape[0]))
-    (form,) = bb.RidgeSystem(sparse("shuffled band"), 0.1)._factors.small.forms
-    assert isinstance(form, SkylineShifted)
+    (form,) = bb.RidgeSystem(sparse("shuffled band"), 0.1)._inverse.inner_factorization.factorizations
+    assert isinstance(form, SkylineFactorization)
 
 
 def test_a_large_sparse_component_takes_its_envelope():
@@ -101,9 +101,9 @@ def test_a_large_sparse_component_takes_its_envelope():
     panels = [np.concatenate((30 * np.eye(20), rng.normal(size=(20, 20))), axis=1)[:, : 20 * len(own)] for own in kept]
     C = InnerMatrix.of_whole_blocks(offsets, offsets, kept, panels, symmetric=True)
     identities = tuple(np.eye(20) for _ in range(40))
-    (form,) = components.factored(C, identities).forms
-    assert isinstance(form, SkylineShifted)
-    assert form.envelope.pays
+    (form,) = components.factorize_shifted(C, identities).factorizations
+    assert isinstance(form, SkylineFactorization)
+    assert form.envelope.is_faster_than_dense
     M, W = np.eye(800) + C.todense(), rng.normal(size=(800, 2))
     np.testing.assert_allclose(form.solve(W), np.linalg.solve(M, W), atol=1e-10)
     inverse = np.linalg.inv(M)
@@ -128,6 +128,6 @@ def test_an_indefinite_c_is_refused_or_solved_by_its_eigenvalues(name, of, rng):
 
 def test_ridges_share_the_eigenpairs_of_each_component():
     first = bb.RidgeSystem(sparse("components", diagonal=False), 1.0)
-    one, other = (first.with_ridge(ridge)._factors.small.forms for ridge in (2.0, 3.0))
-    assert all(isinstance(form, SpectralShifted) for form in (*one, *other))
+    one, other = (first.with_ridge(ridge)._inverse.inner_factorization.factorizations for ridge in (2.0, 3.0))
+    assert all(isinstance(form, SpectralFactorization) for form in (*one, *other))
     assert all(a.vectors is b.vectors for a, b in zip(one, other, strict=True))

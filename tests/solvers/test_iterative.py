@@ -92,7 +92,7 @@ def test_non_convergence_warns_with_a_remedy(plain, method, rng):
 
 
 def test_a_direct_solution_says_when_rounding_is_above_the_tolerance(plain, rng):
-    with pytest.warns(ConvergenceWarning, match="Rounding.*larger one"):
+    with pytest.warns(ConvergenceWarning, match="Rounding.*larger ridge"):
         found = bb.solve(plain, rng.standard_normal(150), 1e-8, tol=1e-14)
     assert found.residual > 1e-14
 

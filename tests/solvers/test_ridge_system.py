@@ -102,9 +102,11 @@ def test_the_inverse_diagonal_keeps_its_digits_where_a_point_has_almost_no_noise
 def test_corrections_repair_a_poor_factorization(plain, of, rng, monkeypatch):
     M, b = of["dense"](plain) + 1e-3 * np.eye(150), rng.standard_normal(150)
     system = bb.RidgeSystem(plain, 1e-3)
-    (form,) = system._factors.small.forms
-    poor = replace(system._factors.small, forms=(replace(form, factor=form.factor * (1 + 1e-6)),))
-    system._factors = replace(system._factors, small=poor)
+    (form,) = system._inverse.inner_factorization.factorizations
+    poor = replace(
+        system._inverse.inner_factorization, factorizations=(replace(form, factor=form.factor * (1 + 1e-6)),)
+    )
+    system._inverse = replace(system._inverse, inner_factorization=poor)
     assert np.linalg.norm(M @ system.solve(b) - b) <= 1e-10 * np.linalg.norm(b)
     monkeypatch.setattr(ridge_system, "_REFINEMENTS", 0)
     assert np.linalg.norm(M @ system.solve(b) - b) > 1e-8 * np.linalg.norm(b)

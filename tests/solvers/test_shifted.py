@@ -18,7 +18,7 @@ def S(rng):
 def test_both_factored_forms_agree(S, rng):
     M, W = np.eye(12) + S, rng.standard_normal((12, 2))
     blocks = [slice(0, 5), slice(5, 6), slice(6, 12)]
-    for form in (shifted.cholesky(S.copy()), shifted.spectral(*eigenpairs(S.copy()), EPS)):
+    for form in (shifted.cholesky_factorization(S.copy()), shifted.spectral_factorization(*eigenpairs(S.copy()), EPS)):
         np.testing.assert_allclose(form.solve(W), np.linalg.solve(M, W), rtol=1e-9)
         assert form.logdet() == pytest.approx(np.linalg.slogdet(M)[1], rel=1e-12)
         for block, found in zip(blocks, form.inverse_blocks(blocks), strict=True):
@@ -26,20 +26,20 @@ def test_both_factored_forms_agree(S, rng):
 
 
 def test_no_cholesky_factor_of_what_is_not_definite(S):
-    assert shifted.cholesky(-2 * np.eye(12) - S) is None
+    assert shifted.cholesky_factorization(-2 * np.eye(12) - S) is None
 
 
 def test_eigenvalues_that_compete_with_the_ridge():
     vectors = np.eye(3)
-    kept = shifted.spectral(np.array([-0.4, 1.0, 1e10]), vectors, EPS)
+    kept = shifted.spectral_factorization(np.array([-0.4, 1.0, 1e10]), vectors, EPS)
     assert kept.values[0] == -0.4
-    rounding = shifted.spectral(np.array([-0.9, 1.0, 1e13]), vectors, EPS)
+    rounding = shifted.spectral_factorization(np.array([-0.9, 1.0, 1e13]), vectors, EPS)
     assert rounding.values[0] == 0
-    rounding = shifted.spectral(np.array([-5.0, 1.0, 1e7]), vectors, float(np.finfo(np.float32).eps))
+    rounding = shifted.spectral_factorization(np.array([-5.0, 1.0, 1e7]), vectors, float(np.finfo(np.float32).eps))
     assert rounding.values[0] == 0
-    assert shifted.spectral(np.array([-0.9, 1.0, 1e3]), vectors, EPS).values[0] == -0.9
+    assert shifted.spectral_factorization(np.array([-0.9, 1.0, 1e3]), vectors, EPS).values[0] == -0.9
     with pytest.raises(np.linalg.LinAlgError, match="down to about -5 times the ridge"):
-        shifted.spectral(np.array([-5.0, 1.0, 1e7]), vectors, EPS)
+        shifted.spectral_factorization(np.array([-5.0, 1.0, 1e7]), vectors, EPS)
 
 
 @pytest.mark.parametrize("largest", [1e17, np.inf, np.nan])

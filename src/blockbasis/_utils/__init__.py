@@ -1,1 +1,1 @@
-"""What every package uses: linear algebra, threads, checks of arguments, progress, files, the machine."""
+"""Utilities of all packages: linear algebra, threads, argument checks, progress reports, files and memory."""

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Atomic replacement of files."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ _FLAGS = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A stream whose bytes appear at ``path`` in one step at the end; a failure leaves whatever was there before.
+    """Context manager with a binary stream that replaces the file ``path`` atomically at the end.
 
-    A link is followed, and a file that is replaced leaves its permissions to the new one. Temporary files that
-    processes left behind which were killed while they wrote the same file are removed.
+    After a failure ``path`` has its previous contents. A symbolic link is followed, and the new file has the
+    permissions of the file that it replaces. Temporary files of processes that were killed while they wrote ``path``
+    are removed.
     """
     target = Path(os.path.realpath(path))
     try:
         mode = _mode_of(target)
-        _remove_leftovers(target)
+        _remove_abandoned(target)
         handle, temporary = _temporary(target)
-    except OSError as error:  # in the name that the caller knows
+    except OSError as error:  # with the path that the caller gave
         raise type(error)(error.errno, error.strerror, os.fspath(path)) from None
     try:
         with os.fdopen(handle, "wb") as stream:
@@ -42,7 +43,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-            if os.name == "posix":  # while it is locked: no one may take it for a leftover
+            if os.name == "posix":  # before the lock is released: an unlocked file counts as abandoned
                 os.replace(temporary, target)
         if os.name != "posix":
             os.replace(temporary, target)
@@ -54,7 +55,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def _mode_of(target: Path) -> int | None:
-    """Permissions of the regular file that is there; None where there is nothing."""
+    """Return the permissions of a regular file; None if it does not exist."""
     try:
         mode = target.stat().st_mode
     except FileNotFoundError:
@@ -67,31 +68,31 @@ def _mode_of(target: Path) -> int | None:
 
 
 def _prefix(target: Path) -> str:
-    """What names of temporary files begin with; a name of any length makes it short."""
+    """Return the prefix of the names of temporary files; its length does not depend on the target's name."""
     return f".blockbasis-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}-"
 
 
 def _temporary(target: Path) -> tuple[int, Path]:
-    """A new file beside the target, locked for as long as it is open."""
+    """Create a file in the folder of the target, locked while it is open."""
     while True:
         path = target.parent / f"{_prefix(target)}{secrets.token_hex(8)}"
         handle = os.open(path, _FLAGS, 0o666)
         if fcntl is None:
             return handle, path
-        with suppress(OSError):  # some file systems have no locks
+        with suppress(OSError):  # some file systems do not support locks
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if path.exists():  # another process may have taken it for a leftover before it was locked
+        if path.exists():  # another process may have removed it before it was locked
             return handle, path
         os.close(handle)
 
 
-def _remove_leftovers(target: Path) -> None:
-    """Remove temporary files of the same target that no process holds."""
+def _remove_abandoned(target: Path) -> None:
+    """Remove temporary files of the same target that no process has locked."""
     pattern = re.compile(re.escape(_prefix(target)) + "[0-9a-f]{16}")
-    with suppress(OSError):  # a folder that can be written to but not listed
+    with suppress(OSError):  # a folder with write permission but without read permission
         for entry in os.scandir(target.parent):
             if pattern.fullmatch(entry.name):
-                with suppress(OSError):  # held, or already gone
+                with suppress(OSError):  # locked, or already removed
                     _remove_unlocked(entry.path)
 
 
@@ -108,7 +109,7 @@ def _remove_unlocked(path: str) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the new name last through a loss of power."""
+    """Write the directory entry to disk, so that it survives a power failure."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)

@@ -1,7 +1,7 @@
-"""Parts of symmetric eigendecompositions, definiteness, and the factor that some columns determine.
+"""Dense linear algebra: eigenpairs, definiteness, Cholesky and Nyström factors, and scaling.
 
-LAPACK's driver for a part of the spectrum is the faster one only for a small part. Every driver but the slowest gives
-up on some matrices with many equal eigenvalues, each on others: the next is then asked instead.
+LAPACK's driver for a subset of eigenpairs is faster only for a small subset. Every driver except the slowest one fails
+for some matrices with many equal eigenvalues. The functions of this module try the drivers one after the other.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from scipy import linalg
 
 from blockbasis._utils.typing import FloatArray, IntArray
 
-#: A part of the eigenpairs costs more than all of them above this share.
+#: Fraction of the eigenpairs above which a subset takes longer than all eigenpairs.
 _SMALL_PART = 0.15
 _FAST_DRIVERS = ("evd", "evr")
 
 
 def symmetric(M: FloatArray) -> FloatArray:
-    """Symmetric part of a matrix, in float64."""
+    """Return the symmetric part (M + Mᵀ) / 2 in float64."""
     M = M.astype(np.float64, copy=False)
     return np.asarray((M + M.T) / 2)
 
 
-#: Squares in float32 that are summed in float32.
+#: Number of float32 squares that are summed in float32: longer sums would lose digits.
 _SUMMED_ROWS = 64
 
 
 def energy_of(M: FloatArray) -> float:
-    """Squared Frobenius norm."""
+    """Return the squared Frobenius norm."""
     return float(column_energies(M).sum())
 
 
 def column_energies(M: FloatArray) -> FloatArray:
-    """Squared norms of the columns, in float64.
+    """Return the squared norms of the columns in float64.
 
-    Squares in float32 are summed in float32 over some rows at a time: a conversion of every entry takes longer.
+    Squares in float32 are summed in float32 over 64 rows at a time, which is faster than a conversion of all entries.
     """
     if M.dtype == np.float64:
         return np.asarray(np.einsum("ij,ij->j", M, M))
@@ -48,29 +48,29 @@ def column_energies(M: FloatArray) -> FloatArray:
 
 
 def diagonal_of(U: FloatArray, core: FloatArray) -> FloatArray:
-    """Diagonal of U C Uᵀ."""
+    """Return the diagonal of U C Uᵀ for C = ``core``."""
     return np.asarray(np.einsum("ij,ij->i", U @ core.astype(U.dtype, copy=False), U))
 
 
 def exponents_of(B: FloatArray) -> IntArray:
-    """Powers of two by which the columns of a matrix have entries of about 1; 0 for a column of zeros."""
+    """Return the exponent e of each column for which the largest entry is about 2**e; 0 for a column of zeros."""
     return np.asarray(np.frexp(np.abs(B).max(axis=0, initial=0.0))[1])
 
 
 def times_power_of_two(B: FloatArray, exponents: IntArray, *, name: str, caller: str) -> FloatArray:
-    """Each column times its power of two, exactly; refused where float64 cannot hold it."""
+    """Return each column times 2**exponent, without rounding; raise a ValueError if the result overflows."""
     with np.errstate(over="ignore", under="ignore"):
         values = np.ldexp(B, exponents)
     if not np.isfinite(values).all():
         raise ValueError(
-            f"The '{name}' parameter of {caller} must be small enough for a result that float64 can hold. "
+            f"The '{name}' parameter of {caller} must be small enough for a result in the range of float64. "
             f"Got entries of about 1e{int(exponents.max() * math.log10(2))} instead."
         )
     return np.asarray(values)
 
 
 def eigenpairs(M: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """All eigenvalues of a symmetric matrix, ascending, and their vectors."""
+    """Return all eigenvalues of a symmetric matrix, ascending, and their eigenvectors."""
     if len(M) == 1:  # SciPy before 1.14 gives "evd" too little workspace for it
         return M[0].copy(), np.ones_like(M)
     for driver in _FAST_DRIVERS:
@@ -82,7 +82,7 @@ def eigenpairs(M: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def leading_eigenpairs(M: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
-    """The ``count`` largest eigenvalues of a symmetric matrix, descending, and their vectors."""
+    """Return the ``count`` largest eigenvalues of a symmetric matrix, descending, and their eigenvectors."""
     height = M.shape[0]
     if count <= _SMALL_PART * height:
         try:
@@ -96,20 +96,21 @@ def leading_eigenpairs(M: FloatArray, count: int) -> tuple[FloatArray, FloatArra
 
 
 def negative_eigenpairs(M: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The eigenvalues below zero of a symmetric matrix, ascending, and their vectors."""
+    """Return the negative eigenvalues of a symmetric matrix, ascending, and their eigenvectors."""
     values, vectors = eigenpairs(M)
     count = int(np.count_nonzero(values < 0))
     return values[:count], vectors[:, :count]
 
 
-#: Negative eigenvalues below this share of the largest diagonal entry are rounding.
+#: Size of negative eigenvalues, relative to the largest diagonal entry, that count as rounding.
 DEFINITE = 1e-12
 
 
 def semidefinite_part(M: FloatArray, rounding: float = DEFINITE) -> FloatArray:
-    """A symmetric matrix without its negative eigenvalues; itself when it has none beyond ``rounding``.
+    """Return the nearest positive semi-definite matrix to a symmetric matrix, in the Frobenius norm.
 
-    A Cholesky factorization tells, and only where it fails are the negative eigenpairs computed.
+    The matrix itself is returned if its negative eigenvalues are within ``rounding``. A Cholesky factorization decides;
+    the negative eigenpairs are computed only if it fails.
     """
     shift = rounding * float(np.abs(np.diagonal(M)).max(initial=0.0))
     try:
@@ -121,13 +122,14 @@ def semidefinite_part(M: FloatArray, rounding: float = DEFINITE) -> FloatArray:
     return definite
 
 
-#: What is added to the diagonal of a matrix that is definite but for rounding grows by this until it shows.
+#: Factor by which the diagonal shift of a matrix increases until its Cholesky factorization succeeds.
 _SHIFT_STEP = 100.0
+#: Smallest diagonal shift, so that the shift of a zero matrix increases.
 _SMALLEST_SHIFT = 1e-150
 
 
 def shifted_cholesky(M: FloatArray, shift: float) -> FloatArray:
-    """L Lᵀ = M + s I, s at least ``shift``, and as much larger as rounding in M makes necessary."""
+    """Return L with L Lᵀ = M + s I, for the first s = shift, 100 shift, ... for which the factorization succeeds."""
     shift = max(shift, _SMALLEST_SHIFT)
     while True:
         shifted = M.copy()
@@ -139,10 +141,22 @@ def shifted_cholesky(M: FloatArray, shift: float) -> FloatArray:
 
 
 def nystrom_factor(columns: FloatArray, core: FloatArray, *, floor: float, rank: int | None = None) -> FloatArray:
-    """F with F Fᵀ = columns core⁺ columnsᵀ, from the ``rank`` largest eigenvalues of the core, those above ``floor``.
+    """Return F with F Fᵀ = columns core_r⁺ columnsᵀ, the factor of a Nyström approximation.
 
-    With the columns' own rows as the core, and all eigenvalues, F Fᵀ is the semi-definite matrix of least rank that has
-    these columns.
+    Parameters
+    ----------
+    columns : ndarray of shape (n, m)
+        Columns of a positive semi-definite matrix, or kernel values at m landmarks.
+    core : ndarray of shape (m, m)
+        Rows of the columns that were sampled, or the kernel matrix of the landmarks.
+    floor : float
+        Eigenvalues of the core up to this value are omitted.
+    rank : int, default=None
+        Largest number of eigenvalues of the core in core_r; None selects all.
+
+    Returns
+    -------
+    ndarray of shape (n, r)
     """
     values, vectors = np.linalg.eigh((core + core.T) / 2)
     kept = values > floor
@@ -152,7 +166,7 @@ def nystrom_factor(columns: FloatArray, core: FloatArray, *, floor: float, rank:
 
 
 def unit_columns(n: int, picked: IntArray) -> FloatArray:
-    """Columns of the identity: what a product with them returns is columns of the operator."""
+    """Return the columns ``picked`` of the n by n identity; their product with an operator gives its columns."""
     unit = np.zeros((n, len(picked)))
     unit[picked, np.arange(len(picked))] = 1
     return unit

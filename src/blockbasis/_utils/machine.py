@@ -1,4 +1,4 @@
-"""What the machine has to give."""
+"""Available memory of the machine."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ except ImportError:  # Windows
 
 _PROC = Path("/proc")
 _CGROUPS = Path("/sys/fs/cgroup")
-#: Names of a limit and a use of memory, and of the pages of files among it that the system takes back when it must.
+#: Files with the memory limit and the memory use of a control group, and its reclaimable file pages in memory.stat.
 _VERSION_2 = ("memory.max", "memory.current", ("active_file", "inactive_file"))
 _VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", ("total_active_file", "total_inactive_file"))
 
 
 def available_memory() -> int | None:
-    """Bytes that can still be allocated; None where the system does not say."""
-    amounts = [_free_on_machine(), _left_of_address_space(), *_left_in_groups()]
+    """Return the number of bytes that can be allocated; None if the system does not report it."""
+    amounts = [_system_memory(), _address_space_margin(), *_control_group_margins()]
     return min((max(amount, 0) for amount in amounts if amount is not None), default=None)
 
 
-def _free_on_machine() -> int | None:
+def _system_memory() -> int | None:
     found = re.search(r"^MemAvailable:\s+(\d+) kB", _read(_PROC / "meminfo"), re.MULTILINE)
     if found is not None:
         return int(found[1]) * 1024
-    try:  # elsewhere all of the physical memory is the best that is known
+    try:  # other systems report the physical memory only
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
         return None
 
 
-def _left_of_address_space() -> int | None:
-    """What a limit such as that of ``ulimit -v`` leaves to this process."""
+def _address_space_margin() -> int | None:
+    """Return the bytes below the limit of the address space (``ulimit -v``); None without a limit."""
     if resource is None:
         return None
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
@@ -46,33 +46,36 @@ def _left_of_address_space() -> int | None:
     return limit - int(pages[0]) * resource.getpagesize()
 
 
-def _left_in_groups() -> Iterator[int | None]:
-    """What the limit of each control group leaves that this process is in: its own, and those around it."""
+def _control_group_margins() -> Iterator[int | None]:
+    """Yield the bytes below the limit of the control group of this process and of each of its ancestors."""
     for line in _read(_PROC / "self" / "cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == "":
-            yield from (_left_in_group(group, *_VERSION_2) for group in _and_around(_CGROUPS, path))
+            yield from (_control_group_margin(group, *_VERSION_2) for group in _with_ancestors(_CGROUPS, path))
         elif "memory" in controllers.split(","):
-            yield from (_left_in_group(group, *_VERSION_1) for group in _and_around(_CGROUPS / "memory", path))
+            yield from (
+                _control_group_margin(group, *_VERSION_1) for group in _with_ancestors(_CGROUPS / "memory", path)
+            )
 
 
-def _and_around(root: Path, path: str) -> list[Path]:
-    """Folders of a group and of all groups around it; a container may see its own as the root."""
+def _with_ancestors(root: Path, path: str) -> list[Path]:
+    """Return the folders of a group and of its ancestors; a container may see its own group as the root."""
     inner = Path(path.lstrip("/"))
     return [root / folder for folder in (inner, *inner.parents)]
 
 
-def _left_in_group(group: Path, limit: str, used: str, reclaimable: tuple[str, ...]) -> int | None:
+def _control_group_margin(group: Path, limit: str, used: str, reclaimable: tuple[str, ...]) -> int | None:
+    """Return the bytes below the limit of one control group, including reclaimable file pages; None without a limit."""
     try:
-        left = int(_read(group / limit)) - int(_read(group / used))
-    except ValueError:  # no such group, or one without a limit
+        margin = int(_read(group / limit)) - int(_read(group / used))
+    except ValueError:  # the group does not exist, or has no limit
         return None
     statistics = dict(line.split(maxsplit=1) for line in _read(group / "memory.stat").splitlines() if " " in line)
-    return left + sum(int(statistics.get(name, 0)) for name in reclaimable)
+    return margin + sum(int(statistics.get(name, 0)) for name in reclaimable)
 
 
 def _read(path: Path) -> str:
-    """Text of a file; nothing where it cannot be read."""
+    """Return the text of a file; an empty string if it cannot be read."""
     try:
         return path.read_text()
     except OSError:

@@ -1,7 +1,7 @@
-"""Clusters in parallel threads, with single-threaded linear algebra inside each.
+"""Parallel threads over clusters, with single-threaded linear algebra in each thread.
 
-The work on one cluster is many small factorizations: several BLAS threads slow them down and make the last bits of
-the result depend on the machine. One BLAS thread per cluster and one thread per core keeps both in hand.
+The computation of one cluster consists of many small factorizations. Several BLAS threads would slow them down, and
+the last bits of the result would depend on the machine. Each thread therefore uses one BLAS thread.
 """
 
 from __future__ import annotations
@@ -23,25 +23,26 @@ from blockbasis._utils.progress import counting
 from blockbasis._utils.validation import check_threads
 
 T = TypeVar("T")
-#: From so many tasks on, the first one tells whether threads pay: not where it takes less than these seconds.
+#: Number of tasks from which the duration of the first task decides whether threads are used.
 _MANY_TASKS = 16
+#: Duration of a task in seconds below which threads are slower: the tasks hold the interpreter lock.
 _SHORT_TASK = 5e-3
 
 
 @cache
 def _libraries(user_api: str) -> ThreadpoolController:
-    """The libraries of one kind. NumPy, SciPy and scikit-learn have loaded theirs by now: one search is enough."""
+    """Return the controller of the "blas" or "openmp" libraries, which NumPy, SciPy and scikit-learn have loaded."""
     return ThreadpoolController().select(user_api=user_api)
 
 
 def _limited(user_api: str) -> Any:
-    """A limit of one thread for the libraries of one kind; ``threadpool_limits`` would restore those of all kinds."""
+    """Limit the libraries of one kind to one thread; ``threadpool_limits`` would restore those of all kinds."""
     return _libraries(user_api).limit(limits=1)
 
 
 @contextmanager
 def _in_control() -> Iterator[None]:
-    """Context in which this thread may set the limit of OpenBLAS; threadpoolctl 3.8 lets one thread only."""
+    """Context in which this thread may set the limit of OpenBLAS; threadpoolctl 3.8 allows one thread only."""
     clear = getattr(OpenBLASController, "clear_controlling_thread", None)
     if clear is None:
         yield
@@ -54,27 +55,28 @@ def _in_control() -> Iterator[None]:
 
 
 class _BlasLimit:
-    """One BLAS thread for as long as any thread of Python asks for it: the number is one for the whole process.
+    """Reference-counted limit of one BLAS thread: the number of BLAS threads is global to the process.
 
-    The first who asks sets the limit and the last who leaves restores what was before. A limit of each one's own would
-    be lifted by whoever leaves first, and whoever came second would restore a limit of one for good.
+    The first Python thread that acquires the limit sets it, and the last one that releases it restores the previous
+    value. With one limit for each thread, the first release would remove the limit for all threads, and a later release
+    would restore the value 1 permanently.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._holders = 0
-        if hasattr(os, "register_at_fork"):  # a process must not be copied with the lock taken
+        if hasattr(os, "register_at_fork"):  # a forked process must not inherit a locked lock
             release = self._lock.release
             os.register_at_fork(before=self._lock.acquire, after_in_parent=release, after_in_child=release)
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         with self._lock:
             if self._holders == 0:
                 with _in_control():
                     self._limits = _limited("blas")
             self._holders += 1
 
-    def leave(self) -> None:
+    def release(self) -> None:
         with self._lock:
             self._holders -= 1
             if self._holders == 0:
@@ -83,40 +85,40 @@ class _BlasLimit:
 
 
 _blas_limit = _BlasLimit()
-_own = threading.local()
+_thread_state = threading.local()
 
 
 @contextmanager
 def single_threaded() -> Iterator[None]:
-    """Context in which BLAS and OpenMP use one thread, so that results depend on the seed alone.
+    """Context in which BLAS and OpenMP use one thread, so that results depend on the seed only.
 
-    Any number of threads may be in it at once, and one of them several times.
+    Several threads may enter it concurrently, and a thread may enter it repeatedly.
     """
-    if getattr(_own, "inside", False):
+    if getattr(_thread_state, "inside", False):
         yield
         return
-    _blas_limit.take()
-    _own.inside = True
+    _blas_limit.acquire()
+    _thread_state.inside = True
     try:
-        with _limited("openmp"):  # which has a number for each thread
+        with _limited("openmp"):  # the limit of OpenMP is local to the thread
             yield
     finally:
-        _own.inside = False
-        _blas_limit.leave()
+        _thread_state.inside = False
+        _blas_limit.release()
 
 
 def check_n_jobs(n_jobs: int | None, *, caller: str) -> int:
-    """Threads to use: None is one for each core, as -1; other negative numbers count from there."""
+    """Return the number of threads for ``n_jobs`` in joblib's convention; None and -1 select one for each core."""
     return _effective(check_threads(n_jobs, name="n_jobs", caller=caller))
 
 
 def cores() -> int:
-    """Threads where nothing is said of them: one for each core."""
+    """Return the default number of threads, one for each core."""
     return _effective(-1)
 
 
 def _effective(n_jobs: int) -> int:
-    if multiprocessing.current_process().daemon:  # one of a pool, which has as many as there are cores
+    if multiprocessing.current_process().daemon:  # a worker of a process pool, which occupies all cores
         return max(n_jobs, 1)
     return int(effective_n_jobs(n_jobs))
 
@@ -124,7 +126,10 @@ def _effective(n_jobs: int) -> int:
 def map_threads(
     function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], n_jobs: int, stage: str | None = None
 ) -> list[T]:
-    """``[function(*task) for task in tasks]``, in order, over ``n_jobs`` threads; a named stage reports progress."""
+    """Return ``[function(*task) for task in tasks]``, computed by ``n_jobs`` threads.
+
+    If ``stage`` is given, every finished task is reported as progress of this stage.
+    """
     tasks = list(tasks)
     count = counting(stage, len(tasks))
 
@@ -137,19 +142,19 @@ def map_threads(
         return [counted(*task) for task in tasks]
     done: list[T] = []
     if stage is not None and len(tasks) >= _MANY_TASKS:
-        # Many short tasks hold the interpreter's lock most of the time: threads would only wait for it.
+        # Short tasks hold the interpreter lock most of the time, so that threads would wait for it.
         start = time.perf_counter()
         done = [counted(*tasks[0])]
         if time.perf_counter() - start < _SHORT_TASK:
             return done + [counted(*task) for task in tasks[1:]]
         tasks = tasks[1:]
-    # NumPy and LAPACK release the interpreter's lock, and threads share the points without a copy. joblib looks for
-    # results every 10 ms, which is longer than some products take.
+    # NumPy and LAPACK release the interpreter lock, and threads share the points without a copy. joblib polls for
+    # results every 10 ms, which is longer than some products.
     pool, futures = ThreadPoolExecutor(min(n_jobs, len(tasks))), list[Future[T]]()
     try:
         futures += [pool.submit(counted, *task) for task in tasks]
         wait(futures, return_when=FIRST_EXCEPTION)
-    finally:  # after a failure or an interrupt, tasks that have not begun do not begin
+    finally:  # after a failure or an interrupt, pending tasks are cancelled
         pool.shutdown(cancel_futures=True)
     failures = (future.exception() for future in futures if not future.cancelled())
     if (failure := next((each for each in failures if each is not None), None)) is not None:

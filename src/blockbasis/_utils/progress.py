@@ -1,7 +1,7 @@
-"""Progress of long work: the stage, the pieces of it that are done, the time left.
+"""Progress reports of long computations: stage, number of finished pieces and remaining time.
 
-Whoever starts the work opens a `reporting`; the loops over clusters, wherever they are, count into it. With nobody
-listening they count nothing.
+A computation opens a `reporting` context. The loops inside it call `counting` or `advancing` to report finished pieces.
+Without a context they report nothing.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from typing import Any, TextIO, TypeAlias
 
 @dataclass(frozen=True)
 class ProgressEvent:
-    """One more piece of a stage is done.
+    """Event that reports a finished piece of a stage.
 
     Parameters
     ----------
     stage : str
+        Name of the stage.
     done, total : int
-        Pieces of the stage: most often clusters.
+        Numbers of finished pieces and of all pieces of the stage, usually clusters.
     elapsed : float
-        Seconds since the stage began.
+        Seconds since the start of the stage.
     remaining : float
-        Seconds to its end, at the pace so far.
+        Estimated seconds until the end of the stage.
 
     Examples
     --------
@@ -55,9 +56,9 @@ _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 @contextmanager
 def reporting(progress: bool | Listener) -> Iterator[None]:
-    """Send the events of the work inside to a bar (True), to a callable, or nowhere (False).
+    """Send the events inside the context to a progress bar (True), to a callable, or nowhere (False).
 
-    Work inside work that is listened to has no bar of its own.
+    A nested context with True sends its events to the listener of the outer context.
     """
     if progress is True and _listener.get() is not None:
         yield
@@ -73,13 +74,13 @@ def reporting(progress: bool | Listener) -> Iterator[None]:
 
 
 def counting(stage: str | None, total: int) -> Callable[[], None]:
-    """A function to call, from any thread, once for each piece done; a stage without a name is not counted."""
+    """Return a thread-safe function to call after each finished piece; with stage None it reports nothing."""
     listener = _listener.get()
     return _ignore if listener is None or stage is None else _Count(stage, total, listener)
 
 
 def advancing(total: int) -> Callable[[str, int], None]:
-    """As `counting`, for pieces of different size: a function of the name of a piece done, and its size."""
+    """Return a thread-safe function (name, size) to call after each finished piece, for pieces of different sizes."""
     listener = _listener.get()
     return _ignore if listener is None else _Count("", total, listener).advance
 
@@ -89,7 +90,7 @@ def _ignore(*_: object) -> None:
 
 
 class _Count:
-    """Pieces done, counted under a lock: events arrive one at a time and in order."""
+    """Counter of finished pieces with a lock, so that events arrive one at a time and in order."""
 
     def __init__(self, stage: str, total: int, listener: Listener) -> None:
         self._stage, self._total, self._listener = stage, total, listener
@@ -112,7 +113,7 @@ class _Count:
 
 
 def _bar() -> _RichBar | _TextBar | _Lines:
-    """A bar where standard error is a terminal, lines where it is a file."""
+    """Return a progress bar if standard error is a terminal, otherwise a printer of lines."""
     try:
         from rich.console import Console
     except ImportError:
@@ -122,7 +123,7 @@ def _bar() -> _RichBar | _TextBar | _Lines:
 
 
 class _RichBar:
-    """A bar by rich; it disappears when the work ends."""
+    """Progress bar of rich, which is erased at the end."""
 
     def __init__(self, console: Any) -> None:
         from rich.progress import Progress
@@ -132,7 +133,7 @@ class _RichBar:
         self._last: ProgressEvent | None = None
 
     def __call__(self, event: ProgressEvent) -> None:
-        if self._last is None or not _goes_on(self._last, event):
+        if self._last is None or not _continues(self._last, event):
             for task in self._progress.task_ids:
                 self._progress.remove_task(task)
             self._task = self._progress.add_task(event.stage, total=event.total)
@@ -143,13 +144,13 @@ class _RichBar:
         self._progress.stop()
 
 
-def _goes_on(last: ProgressEvent, event: ProgressEvent) -> bool:
-    """Whether an event is of the same work as the last, whose pieces may have names of their own."""
+def _continues(last: ProgressEvent, event: ProgressEvent) -> bool:
+    """Return whether an event continues the last one: the same stage, or the same total with more pieces done."""
     return event.stage == last.stage or (event.total == last.total and event.done > last.done)
 
 
 class _Lines:
-    """A line for each stage when it begins: for files, in which nothing can be written over."""
+    """Printer of one line at the start of each stage, for files."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -167,7 +168,7 @@ class _Lines:
 
 
 class _TextBar:
-    """One line that is written over, without any library."""
+    """Progress bar of one line of text that is overwritten, for systems without rich."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

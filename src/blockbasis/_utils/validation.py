@@ -1,4 +1,4 @@
-"""Checks of what a caller passes in: each names the argument, what it must be and what it got."""
+"""Checks of arguments. Error messages name the parameter, the function, the requirement and the given value."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def _message(name: str, caller: str, must: str, got: object) -> str:
 def check_points(
     X: Any, *, name: str, caller: str, n_features: int | None = None, dtype: npt.DTypeLike | None = None
 ) -> FloatArray:
-    """Two-dimensional finite real points, as an array of ``dtype``; None is float32 for float32, else float64."""
+    """Return points as a finite real array of shape (n, d).
+
+    The array has the given ``dtype``; None selects float32 for float32 points and float64 for all others.
+    """
     points = _real_array(X, name, caller)
     if points.ndim != 2:
         hint = f" Use {name}.reshape(-1, 1) for points on a line." if points.ndim == 1 else ""
@@ -46,7 +49,7 @@ def check_points(
 
 
 def _real_array(X: Any, name: str, caller: str) -> FloatArray:
-    """What was given as an array of real numbers, of any shape."""
+    """Return an array of real numbers of any shape."""
     if sparse.issparse(X):
         raise TypeError(
             f"The '{name}' parameter of {caller} must be a dense array. Got a sparse matrix of shape "
@@ -69,17 +72,17 @@ def _real_array(X: Any, name: str, caller: str) -> FloatArray:
 
 
 def _squares_fit(points: FloatArray, dtype: np.dtype[Any]) -> bool:
-    """Whether squared distances stay finite: of every pair, to any other points that pass, and summed over all."""
+    """Return whether squared distances between points, and their sums over all points, are finite in ``dtype``."""
     low, high = points.min(axis=0).astype(np.float64), points.max(axis=0).astype(np.float64)
     with np.errstate(over="ignore"):
-        # A centred point may be twice as long, |x|^2 + |y|^2 twice its square; and as much again in reserve.
+        # Centring doubles |x| at most, |x|^2 + |y|^2 doubles the square, and a factor 2 is a safety margin.
         pair = 16 * float(np.square(np.maximum(-low, high)).sum())
-        total = points.shape[0] * float(np.square(high - low).sum())  # what k-means adds up
+        total = points.shape[0] * float(np.square(high - low).sum())  # the sum that k-means computes
     return bool(max(pair, total) <= float(np.finfo(dtype).max))
 
 
 def _numbers_among_objects(points: npt.NDArray[Any], name: str, caller: str) -> FloatArray:
-    """Numbers that came as objects (a data frame of mixed columns); text, dates and missing values are refused."""
+    """Return an object array of numbers, as from a data frame, in float64; raise a TypeError for text and dates."""
     must = "an array of numbers"
     if points.dtype.kind != "O":
         raise TypeError(_message(name, caller, must, f"dtype {points.dtype}"))
@@ -99,7 +102,7 @@ def _first_not_a_number(points: npt.NDArray[Any]) -> str:
 
 
 def check_integer(value: Any, *, name: str, caller: str, low: int, high: int | None = None) -> int:
-    """A whole number between ``low`` and ``high``, both allowed."""
+    """Return an integer between ``low`` and ``high``, inclusive."""
     must = f"an integer of at least {low}" + ("" if high is None else f" and at most {high}")
     if not _is_integer(value):
         raise TypeError(_message(name, caller, must, value))
@@ -110,7 +113,7 @@ def check_integer(value: Any, *, name: str, caller: str, low: int, high: int | N
 
 
 def check_threads(value: Any, *, name: str, caller: str) -> int:
-    """A number of threads as joblib counts it: below zero from all cores down; None is -1, one for each core."""
+    """Return ``n_jobs`` in joblib's convention; None is -1, one thread for each core."""
     must = "None or a non-zero integer"
     if value is None:
         return -1
@@ -126,7 +129,7 @@ def _is_integer(value: Any) -> bool:
 
 
 def check_ridge(ridge: Any, n_points: int, *, name: str, caller: str) -> float | FloatArray:
-    """A finite number of at least zero, or one for each point."""
+    """Return a finite nonnegative number, or an array with one such number for each point."""
     must = f"a number of at least 0, or one for each of the {n_points} points"
     if isinstance(ridge, (bool, np.bool_, str)) or ridge is None:
         raise TypeError(_message(name, caller, must, ridge))
@@ -140,7 +143,7 @@ def check_ridge(ridge: Any, n_points: int, *, name: str, caller: str) -> float |
 
 
 def check_right_hand_side(b: Any, n_points: int, *, name: str, caller: str) -> FloatArray:
-    """One or many finite real right-hand sides, of shape (n,) or (n, m), as float64."""
+    """Return finite real right-hand sides of shape (n,) or (n, m) in float64."""
     values = _real_array(b, name, caller)
     if values.ndim not in (1, 2) or values.shape[0] != n_points:
         must = f"of shape ({n_points},) or ({n_points}, m)"
@@ -153,7 +156,7 @@ def check_right_hand_side(b: Any, n_points: int, *, name: str, caller: str) -> F
 
 
 def check_positive(value: Any, *, name: str, caller: str) -> float:
-    """A finite number above zero."""
+    """Return a finite positive number."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise TypeError(_message(name, caller, "a positive number", value))
     number = float(value)
@@ -163,7 +166,7 @@ def check_positive(value: Any, *, name: str, caller: str) -> float:
 
 
 def check_lengths(value: Any, *, name: str, caller: str) -> Any:
-    """A positive finite number, or a tuple of one for each column."""
+    """Return a positive finite number, or a tuple with one such number for each column."""
     if not isinstance(value, (list, tuple, np.ndarray)) or np.ndim(value) == 0:
         return check_positive(value.item() if isinstance(value, np.ndarray) else value, name=name, caller=caller)
     must = "a positive number, or one for each column"
@@ -179,7 +182,7 @@ def check_lengths(value: Any, *, name: str, caller: str) -> Any:
 
 
 def check_matrix(value: Any, *, name: str, caller: str, n_rows: int | None = None) -> FloatArray:
-    """A finite real matrix as a new float64 array, of ``n_rows`` rows where that is given."""
+    """Return a finite real matrix as a new float64 array, with ``n_rows`` rows if that is given."""
     matrix = _real_array(value, name, caller)
     if matrix.ndim != 2 or matrix.size == 0:
         raise ValueError(_message(name, caller, "two-dimensional, of shape (m, n_columns)", f"shape {matrix.shape}"))
@@ -193,7 +196,7 @@ def check_matrix(value: Any, *, name: str, caller: str, n_rows: int | None = Non
 
 
 def check_fraction(value: Any, *, name: str, caller: str) -> float:
-    """A number strictly between zero and one."""
+    """Return a number strictly between 0 and 1."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise TypeError(_message(name, caller, "a number between 0 and 1", value))
     number = float(value)
@@ -203,21 +206,21 @@ def check_fraction(value: Any, *, name: str, caller: str) -> float:
 
 
 def check_flag(value: Any, *, name: str, caller: str) -> bool:
-    """True or False."""
+    """Return True or False."""
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(_message(name, caller, "True or False", value))
     return bool(value)
 
 
 def check_progress(value: Any, *, name: str, caller: str) -> Any:
-    """True, False, or something to call."""
+    """Return True, False or a callable."""
     if not isinstance(value, (bool, np.bool_)) and not callable(value):
         raise TypeError(_message(name, caller, "True, False or a callable", value))
     return bool(value) if isinstance(value, np.bool_) else value
 
 
 def check_choice(value: Any, choices: Collection[str], *, name: str, caller: str) -> str:
-    """One of a few words."""
+    """Return one of the given strings."""
     if not isinstance(value, str) or value not in choices:
         listed = ", ".join(repr(choice) for choice in choices)
         raise ValueError(_message(name, caller, f"one of {listed}", value))
@@ -225,7 +228,7 @@ def check_choice(value: Any, choices: Collection[str], *, name: str, caller: str
 
 
 def check_labels(labels: Any, n_points: int, *, name: str, caller: str) -> IntArray:
-    """One whole number per point."""
+    """Return an array with one integer label for each point."""
     try:
         given: npt.NDArray[Any] = np.asarray(labels)
     except ValueError as error:
@@ -238,7 +241,7 @@ def check_labels(labels: Any, n_points: int, *, name: str, caller: str) -> IntAr
 
 
 def check_ranks(rank: Any, n_clusters: int, *, name: str, caller: str) -> IntArray:
-    """One rank per cluster, from an integer or a sequence of integers."""
+    """Return an array with one rank for each cluster, from an integer or a sequence of integers."""
     if isinstance(rank, (numbers.Number, str)):
         return np.full(n_clusters, check_integer(rank, name=name, caller=caller, low=1), dtype=np.intp)
     must = f"an integer, or one integer for each of the {n_clusters} clusters"
@@ -256,7 +259,7 @@ def check_ranks(rank: Any, n_clusters: int, *, name: str, caller: str) -> IntArr
 
 
 def check_dtype(dtype: Any, *, name: str, caller: str) -> np.dtype[Any] | None:
-    """float32 or float64; None, which leaves it to the points, as it is."""
+    """Return the dtype float32 or float64, or None, which selects the dtype of the points."""
     if dtype is None:
         return None
     try:
@@ -269,14 +272,14 @@ def check_dtype(dtype: Any, *, name: str, caller: str) -> np.dtype[Any] | None:
 
 
 def check_rng(rng: Seed, *, name: str, caller: str) -> np.random.Generator:
-    """A random generator from a seed, a generator or None (fresh entropy)."""
+    """Return a random generator from a seed, a generator, or None for unpredictable entropy."""
     if rng is None or isinstance(rng, np.random.Generator):
         return np.random.default_rng(rng)
     return np.random.default_rng(check_integer(rng, name=name, caller=caller, low=0))
 
 
 def check_shape(A: Any, shape: tuple[int, int], *, name: str, caller: str) -> None:
-    """An operator of the shape given."""
+    """Raise a ValueError unless an operator has the given shape."""
     if getattr(A, "shape", None) != shape:
         raise ValueError(
             f"The '{name}' parameter of {caller} must be of shape {shape}. "
@@ -285,7 +288,10 @@ def check_shape(A: Any, shape: tuple[int, int], *, name: str, caller: str) -> No
 
 
 def check_symmetric(A: Any, rng: np.random.Generator, *, name: str, caller: str) -> int:
-    """Order of a symmetric operator, tried on two random vectors unless it says that it is its own transpose."""
+    """Return the order of a symmetric operator.
+
+    Unless ``A.T is A``, symmetry is checked by the dot products of two random vectors.
+    """
     shape: tuple[int, ...] = getattr(A, "shape", ())
     if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
         raise ValueError(_message(name, caller, "a square operator with a shape", shape or type(A).__name__))
@@ -301,11 +307,12 @@ def check_symmetric(A: Any, rng: np.random.Generator, *, name: str, caller: str)
     return int(shape[0])
 
 
+#: Bytes of the units of memory sizes.
 _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 
 def check_memory(memory: Any, itemsize: int, n_points: int, *, name: str, caller: str) -> int:
-    """A budget in floats, from a number of floats or a size such as "512MB"."""
+    """Return a budget in floats, from a number of floats or from a size such as "512MB"."""
     must = 'a number of floats, or a size such as "512MB"'
     if isinstance(memory, str):
         match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([A-Za-z]+)\s*", memory)

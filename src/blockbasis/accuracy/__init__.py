@@ -1,4 +1,4 @@
-"""How far an approximation is from the truth, and what the spectrum of the truth is like."""
+"""Errors of approximations in the Frobenius and the spectral norm, and statistics of spectra."""
 
 from blockbasis.accuracy.adjoint import dot_test as dot_test
 from blockbasis.accuracy.frobenius import relative_error as relative_error

@@ -1,4 +1,4 @@
-"""Whether an operator and its transpose agree."""
+"""Dot test of the transpose of an operator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,19 @@ from blockbasis._utils.validation import check_rng
 
 
 def dot_test(A: Any, *, rng: Seed = None) -> float:
-    """How far A and its transpose disagree: |<A u, v> - <u, Aᵀ v>| / (|A u| |v|) for random u and v.
+    """Compute the dot test |<A u, v> - <u, Aᵀ v>| / (|A u| |v|) for random vectors u and v.
+
+    Parameters
+    ----------
+    A : operator
+        Operator with a ``shape`` and products ``A @ u`` and ``A.T @ v``.
+    rng : int, Generator or None
+        Draws the vectors.
+
+    Returns
+    -------
+    float
+        About the machine epsilon if ``A.T`` is the transpose of A; 0 if A u is zero.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How far an approximation is from the truth, in the Frobenius norm."""
+"""Relative Frobenius error of an approximation."""
 
 from __future__ import annotations
 
@@ -19,23 +19,26 @@ from blockbasis.operators.error_estimate import ErrorEstimate as ErrorEstimate
 def relative_error(
     A: Any, X: Any, kernel: Any, *, Y: Any = None, n_rows: int | None = None, rng: Seed = None
 ) -> ErrorEstimate:
-    """Relative Frobenius error |K - A| / |K| of an approximation of K(X, X), or of K(Y, X).
+    """Compute the relative Frobenius error |K - A| / |K| of an approximation A of K(X, X) or of K(Y, X).
 
     Parameters
     ----------
     A : operator
-        Anything with a ``shape`` and products ``A @ V``; when ``Y`` is given, also ``A.T @ V``.
+        Operator with a ``shape`` and products ``A @ V``; if ``Y`` is given, also with products ``A.T @ V``.
     X : array-like of shape (n, d)
     kernel : Kernel or callable
     Y : array-like of shape (m, d), default=None
-        Points of the rows, when they are not ``X``.
+        Points of the rows; None selects ``X``.
     n_rows : int, default=None
-        Rows drawn, uniformly and without replacement, for an estimate. None: all, exact, in bounded memory.
+        Number of rows, sampled uniformly without replacement, from which the error is estimated. None selects all rows,
+        for the exact error. The memory is bounded in both cases.
     rng : int, Generator or None
+        Samples the rows.
 
     Returns
     -------
     ErrorEstimate
+        Error with its standard error, which is zero for all rows.
 
     Examples
     --------
@@ -61,11 +64,11 @@ def relative_error(
         rows = np.sort(check_rng(rng, name="rng", caller=caller).choice(n, n_rows, replace=False))
     matrix = KernelMatrix(kernel, X) if symmetric else KernelMatrix(kernel, Y, X)
     errors, norms = row_energies(A if symmetric else A.T, matrix, rows)
-    return _ratio(errors, norms, n)
+    return _ratio_estimate(errors, norms, n)
 
 
 def row_energies(transpose: Any, matrix: KernelMatrix, rows: IntArray) -> tuple[Any, Any]:
-    """Squared norm of the error, and of the truth, in each of the given rows; ``transpose`` is Aᵀ."""
+    """Return the squared norms of the given rows of K - A and of K; ``transpose`` is Aᵀ."""
     errors, norms = np.empty(len(rows)), np.empty(len(rows))
     for tile in tiles(len(rows), matrix.shape[1]):
         picked = rows[tile]
@@ -76,8 +79,11 @@ def row_energies(transpose: Any, matrix: KernelMatrix, rows: IntArray) -> tuple[
     return errors, norms
 
 
-def _ratio(errors: Any, norms: Any, population: int) -> ErrorEstimate:
-    """Square root of a ratio of means, with the delta method's standard error for a sample without replacement."""
+def _ratio_estimate(errors: Any, norms: Any, population: int) -> ErrorEstimate:
+    """Return sqrt(sum(errors) / sum(norms)) with its standard error for sampling without replacement.
+
+    The standard error is that of the ratio estimator, by the delta method, with finite population correction.
+    """
     if norms.sum() == 0:
         return ErrorEstimate(0.0 if errors.sum() == 0 else math.inf, 0.0, len(errors) == population)
     ratio = errors.sum() / norms.sum()

@@ -1,4 +1,4 @@
-"""How far an approximation is from the truth in the spectral sense, and relative to a ridge."""
+"""Relative spectral error of an approximation, and spectral approximation relative to a ridge."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from blockbasis.kernels import as_kernel
 from blockbasis.operators.exact import ExactKernel
 from blockbasis.solvers.block_lanczos import extreme_eigenvalues
 
-#: A residual of so many roundings of |K| is rounding itself.
-_ROUNDINGS = 100
-#: Points up to which a spectral approximation is computed from dense matrices.
+#: Size of residuals that count as rounding, in units of eps |K|.
+_ROUNDING_UNITS = 100
+#: Largest number of points for which `spectral_approximation` decomposes dense matrices: 32 MiB each.
 DENSE_POINTS = 2048
-#: A smaller Delta is known well enough when it is known to tol times this.
+#: Delta below which the tolerance is absolute, ``tol`` times this value.
 _SMALL_DELTA = 1e-2
-#: How well, and in how many steps at the most, the approximation's own system is solved to precondition the exact one.
+#: Relative residual, and largest number of conjugate gradient steps, of the preconditioner's system A + ridge I.
 _INNER_TOL = 0.1
 _INNER_STEPS = 50
 
@@ -38,24 +38,25 @@ _INNER_STEPS = 50
 def spectral_error(
     A: Any, X: Any, kernel: Any, *, tol: float = 1e-3, max_iter: int = 100, rng: Seed = None, n_jobs: int | None = None
 ) -> SpectralEstimate:
-    """Relative spectral error |K - A|_2 / |K|_2 of a symmetric approximation of K(X, X).
+    """Estimate the relative spectral error |K - A|_2 / |K|_2 of a symmetric approximation A of K(X, X).
 
-    Both norms as in `spectral_norm`: in products only, in memory linear in n. Each iteration evaluates the exact matrix
-    once.
+    Both norms are computed from products, as in `spectral_norm`, in memory linear in n. Each iteration evaluates all
+    entries of K once.
 
     Parameters
     ----------
     A : operator
-        Anything symmetric with a ``shape`` and products ``A @ V``.
+        Symmetric operator with a ``shape`` and products ``A @ V``.
     X : array-like of shape (n, d)
     kernel : Kernel or callable
     tol : float, default=1e-3
-        Relative size of the residuals at which to stop.
+        Relative residual at which the iteration stops.
     max_iter : int, default=100
-        Products at the most, for each norm.
+        Largest number of iterations for each norm.
     rng : int, Generator or None
+        Draws the starting vectors.
     n_jobs : int, default=None
-        Threads; None is one for each core.
+        Number of threads; None selects one for each core.
 
     Returns
     -------
@@ -63,8 +64,8 @@ def spectral_error(
 
     See Also
     --------
-    relative_error : The relative Frobenius error.
-    spectral_approximation : The error relative to a ridge.
+    relative_error : Relative Frobenius error.
+    spectral_approximation : Spectral error relative to a ridge.
 
     Examples
     --------
@@ -77,7 +78,7 @@ def spectral_error(
     (True, True)
     """
     caller = "spectral_error"
-    K = _exact(X, kernel, n_jobs, caller)
+    K = _exact_kernel(X, kernel, n_jobs, caller)
     tol = check_fraction(tol, name="tol", caller=caller)
     max_iter = check_integer(max_iter, name="max_iter", caller=caller, low=1)
     generator = check_rng(rng, name="rng", caller=caller)
@@ -91,13 +92,13 @@ def spectral_error(
         tol=tol,
         max_iter=max_iter,
         rng=generator,
-        noise=_ROUNDINGS * float(precision) * norm.value,
+        noise=_ROUNDING_UNITS * float(precision) * norm.value,
     )
     return _quotient(error, norm)
 
 
 def _quotient(top: SpectralEstimate, bottom: SpectralEstimate) -> SpectralEstimate:
-    """One norm relative to another."""
+    """Return the quotient of two norms, with the bound of its error."""
     iterations, converged = top.iterations + bottom.iterations, top.converged and bottom.converged
     if bottom.value == 0:
         return SpectralEstimate(0.0 if top.value == 0 else np.inf, 0.0, iterations, converged)
@@ -108,23 +109,24 @@ def _quotient(top: SpectralEstimate, bottom: SpectralEstimate) -> SpectralEstima
 
 @dataclass(frozen=True)
 class SpectralApproximation:
-    """(1 - lower)(K + ridge I) <= A + ridge I <= (1 + upper)(K + ridge I), in the order of definiteness.
+    """Constants of (1 - lower)(K + ridge I) <= A + ridge I <= (1 + upper)(K + ridge I) in the Loewner order.
 
     Parameters
     ----------
     lower : float
-        Delta_1, at least 0. From 1 on, A + ridge I is not positive definite.
+        Delta_1, at least 0. A + ridge I is positive definite if and only if it is below 1.
     upper : float
         Delta_2, at least 0.
     exact : bool
-        Whether both come from dense matrices. If not, each is at most the smallest Delta for which its side holds.
+        Whether both constants are from dense matrices. Otherwise they are lower bounds of the smallest constants for
+        which the inequalities hold.
     bounds : tuple of two float
-        What the residuals allow ``lower`` and ``upper`` to be off, when the eigenvalues found are the extreme ones;
-        zero when they are exact.
+        Residual bounds of the errors of ``lower`` and ``upper``, valid if the iteration found the extreme eigenvalues;
+        zero if ``exact``.
     iterations : int
-        Passes over the exact matrix, each with a block of vectors.
+        Number of products of K with a block of vectors.
     converged : bool
-        Whether the bounds met the tolerance.
+        Whether the bounds are within the tolerance.
     """
 
     lower: float
@@ -146,37 +148,42 @@ def spectral_approximation(
     rng: Seed = None,
     n_jobs: int | None = None,
 ) -> SpectralApproximation:
-    """The smallest (Delta_1, Delta_2) for which A + ridge I approximates K + ridge I spectrally.
+    """Compute the smallest (Delta_1, Delta_2) for which A + ridge I is a spectral approximation of K + ridge I.
 
-    (1 - Delta_1)(K + ridge I) <= A + ridge I <= (1 + Delta_2)(K + ridge I). Delta_1 is what governs how well a ridge
-    regression with A in place of K generalizes. -Delta_1 and Delta_2 are the extreme eigenvalues of the pencil
-    (A - K, K + ridge I).
+    The constants satisfy, in the Loewner order,
 
-    Up to 2048 points they are computed from dense matrices. Above, they are found by block products in memory linear
-    in n, the search preconditioned by conjugate gradients on A + ridge I: a few passes over K when the Deltas are of
-    order one or less, many when the ridge is far below the error of A. What is found is never larger than the truth.
+        (1 - Delta_1)(K + ridge I) <= A + ridge I <= (1 + Delta_2)(K + ridge I).
+
+    Delta_1 determines the generalization error of ridge regression with A instead of K.
 
     Parameters
     ----------
     A : operator
-        Anything symmetric with a ``shape`` and products ``A @ V``; it may be indefinite.
+        Symmetric operator with a ``shape`` and products ``A @ V``; it may be indefinite.
     X : array-like of shape (n, d)
     kernel : Kernel or callable
-        Positive semi-definite.
+        Positive semi-definite kernel.
     ridge : float
-        Positive.
+        Positive number.
     tol : float, default=1e-2
-        Relative size of the residuals at which to stop; relative to 0.01 for a smaller Delta, and to 1 for one that
-        looks like zero.
+        Residual at which the iteration stops, relative to max(Delta, 0.01), or absolute if Delta is zero.
     max_iter : int, default=100
-        Passes over K at the most.
+        Largest number of products with K.
     rng : int, Generator or None
+        Draws the starting vectors.
     n_jobs : int, default=None
-        Threads; None is one for each core.
+        Number of threads; None selects one for each core.
 
     Returns
     -------
     SpectralApproximation
+
+    Notes
+    -----
+    -Delta_1 and Delta_2 are the extreme eigenvalues of the pencil (A - K, K + ridge I). Up to 2048 points they are
+    computed from dense matrices. For more points block Davidson iteration computes lower bounds of both, in memory
+    linear in n; conjugate gradient steps with A + ridge I are the preconditioner. The iteration needs few products with
+    K if the constants are of order one or less, and many if the ridge is far below the error of A.
 
     References
     ----------
@@ -194,7 +201,7 @@ def spectral_approximation(
     (True, True, True)
     """
     caller = "spectral_approximation"
-    K = _exact(X, kernel, n_jobs, caller)
+    K = _exact_kernel(X, kernel, n_jobs, caller)
     ridge = check_positive(ridge, name="ridge", caller=caller)
     tol = check_fraction(tol, name="tol", caller=caller)
     max_iter = check_integer(max_iter, name="max_iter", caller=caller, low=1)
@@ -208,8 +215,8 @@ def spectral_approximation(
             return _from_products(A, K, ridge, tol, max_iter, generator)
     except linalg.LinAlgError as error:
         raise ValueError(
-            f"The 'ridge' parameter of {caller} must be large enough that K + ridge I is positive definite in the "
-            f"precision of the work. Got {ridge!r} instead."
+            f"The 'ridge' parameter of {caller} must be large enough that K + ridge I is positive definite in "
+            f"float64. Got {ridge!r} instead."
         ) from error
 
 
@@ -225,31 +232,31 @@ def _from_products(
         image = K @ V
         return A @ V - image, image + ridge * V
 
-    def settled(values: FloatArray, bounds: FloatArray) -> FloatArray:
+    def converged(values: FloatArray, bounds: FloatArray) -> FloatArray:
         deltas = np.array(_deltas(values))
-        # An approximation from below has eigenvalues that crowd under zero: to resolve them tells nothing.
+        # If A <= K, eigenvalues accumulate below zero. Their exact size does not matter.
         return np.asarray(bounds <= tol * np.where(deltas > 0, np.maximum(deltas, _SMALL_DELTA), 1.0))
 
     found = extreme_eigenvalues(
         pencil,
         K.shape[0],
-        settled=settled,
+        converged=converged,
         max_iter=max_iter,
         rng=rng,
         floor=ridge,
-        precondition=lambda R: _nearly_solved(A, ridge, R),
+        precondition=lambda R: _approximate_solution(A, ridge, R),
     )
     lower, upper = (float(bound) for bound in found.bounds)
     return SpectralApproximation(*_deltas(found.values), False, (lower, upper), found.iterations, found.converged)
 
 
 def _deltas(values: FloatArray) -> tuple[float, float]:
-    """From the eigenvalues of the pencil, in ascending order."""
+    """Return (Delta_1, Delta_2) from the ascending eigenvalues of the pencil."""
     return max(0.0, -float(values[0])), max(0.0, float(values[-1]))
 
 
-def _nearly_solved(A: Any, ridge: float, B: FloatArray) -> FloatArray:
-    """(A + ridge I)^-1 B by conjugate gradients, each column for itself, stopped where A is indefinite."""
+def _approximate_solution(A: Any, ridge: float, B: FloatArray) -> FloatArray:
+    """Approximate (A + ridge I)^-1 B by conjugate gradients for each column; a column stops at negative curvature."""
     X = np.zeros_like(B)
     residuals, directions = B, B
     squares = np.einsum("ij,ij->j", B, B)
@@ -266,12 +273,12 @@ def _nearly_solved(A: Any, ridge: float, B: FloatArray) -> FloatArray:
         before, squares = squares, np.einsum("ij,ij->j", residuals, residuals)
         ratios = np.divide(squares, before, out=np.zeros_like(squares), where=active)
         directions = residuals + ratios * directions
-    # A column whose first step meets negative curvature is still a direction worth having.
+    # A column that has negative curvature in the first step is returned without preconditioning.
     return np.where(X.any(axis=0), X, B)
 
 
-def _exact(X: Any, kernel: Any, n_jobs: int | None, caller: str) -> ExactKernel:
-    """The truth in double precision, whose complaints name the caller."""
+def _exact_kernel(X: Any, kernel: Any, n_jobs: int | None, caller: str) -> ExactKernel:
+    """Return K(X, X) in float64; error messages name the caller."""
     X = check_points(X, name="X", caller=caller)
     kernel = as_kernel(kernel, caller=caller)
     return ExactKernel(X, kernel, dtype=np.float64, n_jobs=check_n_jobs(n_jobs, caller=caller))

@@ -1,6 +1,6 @@
-"""Statistics of one symmetric matrix's spectrum: its norm, its stable and numerical rank, its leverage scores.
+"""Statistics of the spectrum of a symmetric matrix: norm, stable rank, numerical rank and leverage scores.
 
-Each takes any symmetric operator: `ExactKernel` for the truth, a factorization, or an array.
+Every function accepts any symmetric operator, for example an `ExactKernel`, a factorization or an array.
 """
 
 from __future__ import annotations
@@ -19,32 +19,34 @@ from blockbasis._utils.parallel import single_threaded
 from blockbasis._utils.tiling import tiles
 from blockbasis._utils.typing import FloatArray, Seed
 from blockbasis._utils.validation import check_fraction, check_integer, check_positive, check_rng, check_symmetric
-from blockbasis.operators.product import Product
+from blockbasis.operators.product import RealOperator
 from blockbasis.solvers.block_lanczos import extreme_eigenvalues
 
-#: Directions beyond the rank asked for, and the first guess of a numerical rank.
+#: Dimension of a random subspace in excess of the rank.
 _OVERSAMPLING = 10
+#: First dimension of the random subspace from which a numerical rank is estimated.
 _FIRST_WIDTH = 64
-#: Share of its entries up to which a matrix is multiplied faster without its zeros.
+#: Largest fraction of nonzero entries for which products with a sparse array are faster than with a dense array.
 _SPARSE = 0.15
-#: One of so many rows tells whether a matrix is far from that, and so many are taken at a time.
-_LOOKED_AT, _STRIP = 16, 64
+#: Every 16th row is inspected before a matrix is converted to a sparse array, 64 rows at a time.
+_ROW_STRIDE, _STRIP = 16, 64
 
 
 @dataclass(frozen=True)
 class SpectralEstimate:
-    """A figure that rests on an extreme eigenvalue, with what vouches for it.
+    """Quantity that is computed from an extreme eigenvalue, with the bound of its error.
 
     Parameters
     ----------
     value : float
+        Estimate.
     bound : float
-        What the residual allows the figure to be off, when the eigenvalue found is the extreme one. Errors are
-        usually far smaller: of the order of its square.
+        Residual bound of the error of ``value``, valid if the iteration found the extreme eigenvalue. The error is
+        usually of the order of the squared relative residual, and far smaller than the bound.
     iterations : int
-        Products with a block of vectors.
+        Number of products with a block of vectors.
     converged : bool
-        Whether the bound met the tolerance.
+        Whether the bound is within the tolerance.
     """
 
     value: float
@@ -57,20 +59,20 @@ class SpectralEstimate:
 
 
 def spectral_norm(A: Any, *, tol: float = 1e-3, max_iter: int = 100, rng: Seed = None) -> SpectralEstimate:
-    """Largest modulus of an eigenvalue of a symmetric matrix, |A|_2.
+    """Estimate the spectral norm |A|_2, the largest absolute value of an eigenvalue of a symmetric matrix.
 
-    By power iteration with a block of vectors that remembers its last images (block Lanczos): it sees the matrix in
-    products only, and never returns more than the norm.
+    Block Lanczos iteration computes the estimate from products with A. The estimate is a lower bound of the norm.
 
     Parameters
     ----------
     A : operator
-        Anything symmetric with a ``shape`` and products ``A @ V``.
+        Symmetric operator with a ``shape`` and products ``A @ V``.
     tol : float, default=1e-3
-        Relative size of the residual at which to stop.
+        Relative residual at which the iteration stops.
     max_iter : int, default=100
-        Products at the most.
+        Largest number of iterations.
     rng : int, Generator or None
+        Draws the starting vectors.
 
     Returns
     -------
@@ -104,37 +106,43 @@ def largest_modulus(
     rng: np.random.Generator,
     noise: float = 0.0,
 ) -> SpectralEstimate:
-    """`spectral_norm` of the matrix whose product is ``apply``; a residual below ``noise`` is as good as none."""
+    """Return the `spectral_norm` of the matrix with products ``apply``; residuals below ``noise`` count as zero."""
 
-    def settled(values: FloatArray, bounds: FloatArray) -> FloatArray:
+    def converged(values: FloatArray, bounds: FloatArray) -> FloatArray:
         end = np.abs(values).argmax()
         return np.full(2, bounds[end] <= max(tol * abs(values[end]), noise))
 
     with single_threaded():
-        found = extreme_eigenvalues(lambda V: (apply(V), V), n, settled=settled, max_iter=max_iter, rng=rng)
+        found = extreme_eigenvalues(lambda V: (apply(V), V), n, converged=converged, max_iter=max_iter, rng=rng)
     end = np.abs(found.values).argmax()
     return SpectralEstimate(float(abs(found.values[end])), float(found.bounds[end]), found.iterations, found.converged)
 
 
 def stable_rank(A: Any, *, tol: float = 1e-4, max_iter: int = 100, rng: Seed = None) -> SpectralEstimate:
-    """|A|_F^2 / |A|_2^2 of a symmetric matrix: at most its rank, and blind to small eigenvalues.
+    """Compute the stable rank |A|_F^2 / |A|_2^2 of a symmetric matrix.
 
-    The Frobenius norm is exact: one pass over an `ExactKernel` or an array, closed form for a `BlockBasis`, n products
-    otherwise.
+    The stable rank is at most the rank, and small eigenvalues have little effect on it.
 
     Parameters
     ----------
     A : operator
-        Anything symmetric with a ``shape`` and products ``A @ V``.
+        Symmetric operator with a ``shape`` and products ``A @ V``.
     tol : float, default=1e-4
-        As in `spectral_norm`.
+        Relative residual of the spectral norm, as in `spectral_norm`.
     max_iter : int, default=100
+        Largest number of iterations.
     rng : int, Generator or None
+        Draws the starting vectors.
 
     Returns
     -------
     SpectralEstimate
-        The paper's tables hold ``math.ceil`` of the value.
+        The paper's tables have ``math.ceil`` of the value.
+
+    Notes
+    -----
+    The Frobenius norm is exact. It takes one evaluation of an `ExactKernel`, the factors of a `BlockBasis`, or n
+    products with any other operator.
 
     Examples
     --------
@@ -166,25 +174,31 @@ def _frobenius_norm(A: Any) -> float:
 
 
 def numerical_rank(A: Any, tol: float, *, n_iter: int | None = None, rng: Seed = None) -> int:
-    """How many singular values of a symmetric matrix are at least ``tol`` times the largest.
+    """Return the number of singular values of a symmetric matrix that are at least ``tol`` times the largest.
 
-    The paper's figures show the index of the first singular value below, which is one more.
+    The paper's figures show the index of the first singular value below ``tol`` times the largest, which is larger by
+    one.
 
     Parameters
     ----------
     A : operator
-        Anything symmetric with a ``shape`` and products ``A @ V``.
+        Symmetric operator with a ``shape`` and products ``A @ V``.
     tol : float
-        Strictly between 0 and 1.
+        Tolerance, strictly between 0 and 1.
     n_iter : int, default=None
-        None: exact, from all eigenvalues of the dense matrix, n^2 memory and n^3 time. A number: from as many power
-        iterations of a random subspace, which is widened until it holds the rank; 2 to 4 are plenty. Memory for at
-        most twice as many vectors as the rank, or for 64. The result is then an estimate, as a rule from below.
+        Number of power iterations of a random subspace, usually 2 to 4. Its dimension is doubled until it exceeds the
+        rank; it is at most twice the rank, or 64. The result is an estimate, usually from below. None computes the
+        exact result from all eigenvalues of the dense matrix, in O(n^2) memory and O(n^3) time.
     rng : int, Generator or None
+        Draws the random subspace.
 
     Returns
     -------
     int
+
+    See Also
+    --------
+    stable_rank : Rank that does not depend on a tolerance.
 
     Examples
     --------
@@ -205,7 +219,7 @@ def numerical_rank(A: Any, tol: float, *, n_iter: int | None = None, rng: Seed =
     n_iter = check_integer(n_iter, name="n_iter", caller=caller, low=1)
     width = min(_FIRST_WIDTH, n)
     while True:
-        values, _ = _leading(A, width, n_iter, generator)
+        values, _ = _subspace_iteration(A, width, n_iter, generator)
         rank = _count_above(values, tol)
         if rank <= width - _OVERSAMPLING or width == n:
             return rank
@@ -220,24 +234,27 @@ def _count_above(values: FloatArray, tol: float) -> int:
 def leverage_scores(
     A: Any, *, rank: int | None = None, ridge: float | None = None, n_iter: int | None = None, rng: Seed = None
 ) -> FloatArray:
-    """Leverage of every point: how much of it the leading directions, or the directions above a ridge, hold.
+    """Compute the rank-r or the ridge leverage scores of a symmetric matrix.
 
-    Give one of ``rank`` and ``ridge``. With ``rank`` the scores are squared row norms of the eigenvectors of the
-    ``rank`` largest eigenvalues, and sum to ``rank``, or to the numerical rank of A where that is smaller; the paper's
-    l_r is the r-th largest times n / r. With ``ridge`` they are the diagonal of A (A + ridge I)^-1, and sum to the
-    effective dimension.
+    Exactly one of ``rank`` and ``ridge`` must be given. The rank-r scores are the squared row norms of the eigenvectors
+    of the r largest eigenvalues, without those of eigenvalues at rounding level. They sum to r, or to the rank of A if
+    that is smaller; the paper's l_r is the r-th largest score times n / r. The ridge scores are the diagonal of
+    A (A + ridge I)^-1; they sum to the effective dimension.
 
     Parameters
     ----------
     A : operator
-        Anything symmetric with a ``shape`` and products ``A @ V``; A + ridge I must be positive definite.
+        Symmetric operator with a ``shape`` and products ``A @ V``; A + ridge I must be positive definite.
     rank : int, default=None
+        Number r of eigenvectors.
     ridge : float, default=None
+        Positive number.
     n_iter : int, default=None
-        None: exact, from the dense matrix, n^2 memory and n^3 time. A number, with ``rank`` only: an estimate from as
-        many power iterations of a random subspace, in memory for rank + 10 vectors. It is good where the eigenvalues
-        fall off around the rank, and too even where they do not.
+        Number of power iterations of a random subspace of dimension rank + 10, from which rank-r scores are estimated.
+        The estimate is accurate if the eigenvalues decay around the rank; otherwise it is too uniform. None computes
+        the exact scores from the dense matrix, in O(n^2) memory and O(n^3) time. ``ridge`` requires None.
     rng : int, Generator or None
+        Draws the random subspace.
 
     Returns
     -------
@@ -258,15 +275,14 @@ def leverage_scores(
     caller = "leverage_scores"
     if (rank is None) == (ridge is None):
         got = "neither" if rank is None else "both"
-        raise ValueError(f"{caller} takes one of 'rank' and 'ridge'. Got {got}.")
+        raise ValueError(f"Exactly one of the 'rank' and 'ridge' parameters of {caller} must be given. Got {got}.")
     generator = check_rng(rng, name="rng", caller=caller)
     n = check_symmetric(A, generator, name="A", caller=caller)
     if ridge is not None:
         ridge = check_positive(ridge, name="ridge", caller=caller)
         if n_iter is not None:
             raise ValueError(
-                f"The 'n_iter' parameter of {caller} must be None with 'ridge', whose scores need all eigenvalues. "
-                f"Got {n_iter!r} instead."
+                f"The 'n_iter' parameter of {caller} must be None if 'ridge' is given. Got {n_iter!r} instead."
             )
         return _ridge_scores(dense(A), ridge, caller)
     rank = check_integer(rank, name="rank", caller=caller, low=1, high=n)
@@ -277,7 +293,7 @@ def leverage_scores(
             )
     else:
         n_iter = check_integer(n_iter, name="n_iter", caller=caller, low=1)
-        values, vectors = _leading(A, min(rank + _OVERSAMPLING, n), n_iter, generator)
+        values, vectors = _subspace_iteration(A, min(rank + _OVERSAMPLING, n), n_iter, generator)
     # Eigenvectors of eigenvalues that are rounding errors are arbitrary.
     values, vectors = values[-rank:], vectors[:, -rank:]
     leading = vectors[:, values > n * np.finfo(np.float64).eps * values[-1]]
@@ -285,7 +301,7 @@ def leverage_scores(
 
 
 def _ridge_scores(K: FloatArray, ridge: float, caller: str) -> FloatArray:
-    """1 - ridge [(K + ridge I)^-1]_ii; ``K`` is overwritten."""
+    """Return 1 - ridge [(K + ridge I)^-1]_ii; ``K`` is overwritten."""
     K[np.diag_indices_from(K)] += ridge
     with single_threaded():
         try:
@@ -299,13 +315,14 @@ def _ridge_scores(K: FloatArray, ridge: float, caller: str) -> FloatArray:
     return np.asarray(1 - ridge * np.diagonal(inverse))
 
 
-def thinned(K: FloatArray) -> Any:
-    """A semi-definite matrix without the entries that its rounding hides, as a sparse array where few are left.
+def sparsified(K: FloatArray) -> Any:
+    """Return a positive semi-definite matrix as a sparse array if most of its entries are negligible.
 
-    All that is left out of a row is no more than the rounding of the largest entry, which stands on the diagonal.
+    The sum of the absolute values of the entries that are removed from a row is at most eps times the largest entry,
+    which lies on the diagonal. The matrix is returned unchanged if more than 15% of its entries are not negligible.
     """
     floor = np.finfo(K.dtype).eps * float(np.diagonal(K).max()) / len(K)
-    if np.count_nonzero(np.abs(K[::_LOOKED_AT]) > floor) * _LOOKED_AT > 2 * _SPARSE * K.size:
+    if np.count_nonzero(np.abs(K[::_ROW_STRIDE]) > floor) * _ROW_STRIDE > 2 * _SPARSE * K.size:
         return K
     strips = (K[start : start + _STRIP] for start in range(0, len(K), _STRIP))
     thin = sparse.vstack([sparse.csr_array(np.where(np.abs(some) > floor, some, 0)) for some in strips], format="csr")
@@ -313,15 +330,15 @@ def thinned(K: FloatArray) -> Any:
 
 
 def lanczos(K: Any, count: int, *, tol: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-    """The ``count`` largest eigenvalues of a symmetric operator, descending, and their vectors.
+    """Return the ``count`` largest eigenvalues of a symmetric operator, descending, and their eigenvectors.
 
-    By ARPACK, to residuals of ``tol`` times the eigenvalue. It fails for a matrix near the identity, whose eigenvalues
-    are all the same: an array, dense or sparse, is then decomposed by LAPACK.
+    ARPACK computes them to residuals of ``tol`` times the eigenvalue. ARPACK fails for a matrix close to a multiple of
+    the identity; LAPACK then decomposes a dense or sparse array.
     """
     try:
         values, vectors = eigsh(K, count, which="LA", tol=tol, v0=rng.standard_normal(K.shape[0]))
     except ArpackError:
-        if isinstance(K, Product):
+        if isinstance(K, RealOperator):
             raise
         return leading_eigenpairs(K.toarray() if sparse.issparse(K) else K, count)
     order = np.argsort(-values)
@@ -329,14 +346,14 @@ def lanczos(K: Any, count: int, *, tol: float, rng: np.random.Generator) -> tupl
 
 
 def dense(A: Any) -> FloatArray:
-    """A new symmetric float64 array of an operator's entries."""
-    entries = A.todense() if isinstance(A, Product) else A @ np.eye(A.shape[0])
+    """Return the entries of an operator as a new symmetric float64 array."""
+    entries = A.todense() if isinstance(A, RealOperator) else A @ np.eye(A.shape[0])
     entries = np.asarray(entries, dtype=np.float64)
     return (entries + entries.T) / 2
 
 
-def _leading(A: Any, width: int, n_iter: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-    """Ritz values and vectors of a random subspace after ``n_iter`` power iterations."""
+def _subspace_iteration(A: Any, width: int, n_iter: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """Return the Ritz values, ascending, and Ritz vectors of a random subspace after ``n_iter`` power iterations."""
     Q = rng.standard_normal((A.shape[0], width))
     with single_threaded():
         for _ in range(n_iter):

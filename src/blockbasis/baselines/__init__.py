@@ -1,4 +1,4 @@
-"""Methods to compare with, one file each: every one approximates a kernel matrix and returns an operator."""
+"""Competing approximations of kernel matrices, one method per file. Each method returns a linear operator."""
 
 from blockbasis.baselines.approximate import METHODS as METHODS
 from blockbasis.baselines.approximate import approximate as approximate

@@ -1,4 +1,4 @@
-"""The door to all methods: a name, and one of them answers."""
+"""Dispatch from the name of a method to its function."""
 
 from __future__ import annotations
 
@@ -45,40 +45,43 @@ def approximate(
     rng: Seed = None,
     **options: Any,
 ) -> Approximation:
-    """Approximate the kernel matrix of ``X`` by one of the methods that the block basis factorization competes with.
+    """Approximate the kernel matrix K(X, X) by the block basis factorization or by a competing method.
 
-    Give one of ``memory`` and ``rank``, except to "ifgt", which works to a tolerance.
+    Every method except "ifgt" takes exactly one of ``memory`` and ``rank``; "ifgt" takes a tolerance.
 
     Parameters
     ----------
     X : array-like of shape (n, d)
-        The points: finite real numbers. The work is done in float64, the result has the precision of the points.
+        Points with finite real coordinates. Computations are in float64; the result has the dtype of the points.
     kernel : Kernel or callable
-        Such as ``Gaussian(1.0)``, or a function k(X, Y) -> array that is symmetric and, but for "bbf-paper", positive
-        semi-definite. "random-features" needs a kernel of the package, "ifgt" a Gaussian.
+        A kernel such as ``Gaussian(1.0)``, or a symmetric function k(X, Y) -> array. The function must be positive
+        semi-definite for every method except "bbf-paper". "random-features" requires a radial kernel of the package,
+        "ifgt" a Gaussian.
     method : str
-        The best approximation of its rank: "svd". Low rank, from columns: "nystrom", "nystrom-kmeans",
-        "nystrom-leverage", "rpcholesky"; from the kernel's spectral density: "random-features". A basis for each
-        cluster: "meka", "clra", and the block basis factorization, by default ("bbf") and as the paper has it
-        ("bbf-paper"). A series expansion: "ifgt". Each is a function of `blockbasis.baselines` too, with its reference.
+        Best approximation of a given rank: "svd". Low rank from columns: "nystrom", "nystrom-kmeans",
+        "nystrom-leverage", "rpcholesky". Low rank from the spectral density: "random-features". One basis per cluster:
+        "meka", "clra", "bbf" (block basis factorization, default algorithm), "bbf-paper" (the paper's algorithm).
+        Taylor series: "ifgt". The function of the same name in `blockbasis.baselines` has the reference.
     memory : int or str, default=None
-        Floats that ``stored`` may have, or a size such as "512MB".
+        Largest value of ``stored``, in floats, or a size such as "512MB".
     rank : int, default=None
-        Columns of F for methods of the form F Fᵀ, which stores n times as many floats. For those with clusters, the
-        rank of each ("meka": the mean).
+        Number r of columns of F for methods of the form F Fᵀ, which store n r floats. For methods with clusters, the
+        rank of each cluster ("meka": the mean rank).
     rng : int, Generator or None
+        Seed or source of random numbers.
     **options
-        Of the method: ``n_clusters`` of "meka", "clra", "bbf" and "bbf-paper", ``eta`` of "meka", ``tol`` of "ifgt".
+        Options of the method: ``n_clusters`` of "meka", "clra", "bbf" and "bbf-paper", ``eta`` of "meka", ``tol`` of
+        "ifgt".
 
     Returns
     -------
     Approximation
-        A `scipy.sparse.linalg.LinearOperator` in the order of the points given, with ``name``, ``stored`` (floats that
-        a product reads) and ``todense()``.
+        A `scipy.sparse.linalg.LinearOperator` in the order of the rows of ``X``, with the attributes ``name`` and
+        ``stored`` (number of floats that a product reads) and the method ``todense()``.
 
     See Also
     --------
-    blockbasis.relative_error : How far the result is from the truth.
+    blockbasis.relative_error : Relative Frobenius error of the result.
 
     Examples
     --------
@@ -96,9 +99,9 @@ def approximate(
     caller = "approximate"
     function = METHODS[check_choice(method, tuple(METHODS), name="method", caller=caller)]
     budget = {name: value for name, value in (("memory", memory), ("rank", rank)) if value is not None}
-    taken = [name for name in inspect.signature(function).parameters if name not in ("X", "kernel")]
+    accepted = [name for name in inspect.signature(function).parameters if name not in ("X", "kernel")]
     for name in (*budget, *options):
-        if name not in taken:
-            listed = ", ".join(repr(other) for other in taken)
+        if name not in accepted:
+            listed = ", ".join(repr(other) for other in accepted)
             raise TypeError(f"{caller} with method {method!r} takes {listed}. Got {name!r} instead.")
     return function(X, kernel, rng=rng, **budget, **options)

@@ -1,4 +1,4 @@
-"""The improved fast Gauss transform: the Gaussian as a Taylor series around a few centres."""
+"""Improved fast Gauss transform: the Gaussian kernel as Taylor series around the centres of clusters."""
 
 from __future__ import annotations
 
@@ -19,56 +19,67 @@ from blockbasis.baselines.protocol import Approximation
 from blockbasis.exceptions import AccuracyWarning
 from blockbasis.kernels import Gaussian, as_kernel
 from blockbasis.operators.exact import ExactKernel
-from blockbasis.operators.product import Product
+from blockbasis.operators.product import RealOperator
 from blockbasis.partition import Partition, kcenters
 
-#: Most clusters that are tried, doubling from one.
+#: Largest number of clusters that is tried; the search doubles the number, starting from 1.
 _MAX_CLUSTERS = 1024
-#: Longer series overflow on the way to small terms.
+#: Largest truncation order: the terms of longer series overflow before they become small.
 _MAX_ORDER = 100
-#: Where one number of clusters needs so many times the work of direct evaluation, more of them will not save it.
-_HOPELESS = 1e6
-#: Points from which the clusters near a point are counted when costs are compared.
+#: Work of a series, relative to direct evaluation, above which the search stops: more clusters do not make up for it.
+_SEARCH_STOP = 1e6
+#: Number of sampled points from which the estimate of the work counts the points within reach of a centre.
 _COST_SAMPLE = 500
-#: What an exponential costs, in multiplications.
+#: Cost of an exponential, in multiplications.
 _EXPONENTIAL = 20
-#: Monomials that stay in a core's cache between their evaluation and their product.
+#: Number of float64 monomials in a tile, 2 MiB: a tile stays in the cache between its evaluation and its product.
 _TILE_ENTRIES = 2**18
 
 
 def ifgt(X: Any, kernel: Any, *, tol: float = 1e-3, rng: Seed = None) -> GaussTransform:
-    """Improved fast Gauss transform of a Gaussian kernel, every entry of the matrix to within ``tol``.
+    """Improved fast Gauss transform of a Gaussian kernel with an absolute error of at most ``tol`` in every entry.
 
     The points are clustered by farthest-point clustering. Around the centre c of a cluster the kernel factors into
 
         exp(-|y - x|^2 / h^2) = exp(-|x - c|^2 / h^2) exp(-|y - c|^2 / h^2) exp(2 (x - c)(y - c) / h^2),
 
-    whose last factor is a Taylor series, truncated at a total degree and summed in graded lexicographic order. A
-    product collects a cluster's points into coefficients and evaluates them at the points within reach; beyond, the
-    kernel is below ``tol``. The degree follows from a bound of the error at the cluster's radius, the number of
-    clusters from the least work, counted in multiplications. Where no number of clusters needs less work than half of
-    the entries of the matrix, all that symmetry leaves (small bandwidths, many dimensions: the terms are binomially
-    many in d), products are evaluated directly, in quadratic time. Work is counted, not timed: with NumPy a term of the
-    series takes several times as long as what it is weighed against, so that near the balance the entries of the matrix
-    would be faster.
+    and the last factor is expanded in a Taylor series, which is truncated at a total degree and summed in graded
+    lexicographic order. A product computes the coefficients of the series of every cluster and evaluates the series at
+    the points within a cutoff distance of the centre; beyond that distance the kernel is below ``tol``. The degree
+    follows from a bound of the error at the radius of the cluster. The number of clusters minimizes the number of
+    multiplications.
 
-    Nothing but the points is kept between products: there is no rank or memory to choose.
+    The series has binom(p - 1 + d, d) terms. For small bandwidths or many dimensions it needs more work than the
+    n² / 2 different entries of the matrix. Products are then evaluated directly, in quadratic time.
+
+    The transform keeps only the points between products, so that it has no rank or memory to choose.
+
+    Notes
+    -----
+    The choice between series and direct evaluation counts multiplications. A term of the series takes several times as
+    long in NumPy as a multiplication of the direct evaluation. Near the balance of the counts, direct evaluation would
+    be faster than the series that is chosen.
 
     Parameters
     ----------
     X : array-like of shape (n, d)
     kernel : Gaussian
     tol : float, default=1e-3
-        Largest absolute error of an entry; no entry of a product with v is then off by more than ``tol`` times the sum
-        of the moduli of v. Products are rounded to the precision of the points: a tolerance below it, 1.2e-7 with
-        float32 and 2.2e-16 with float64, is out of reach, and an `AccuracyWarning` says so.
+        Largest absolute error of an entry of the matrix. The error of an entry of A v is at most ``tol`` times the sum
+        of the absolute values of v. Products are rounded to the dtype of the points, so that a ``tol`` below 1.2e-7
+        for float32, or below 2.2e-16 for float64, cannot be met.
     rng : int, Generator or None
-        The first centre.
+        Draws the first centre.
 
     Returns
     -------
     GaussTransform
-        Not exactly symmetric: an entry is expanded around the centre of its column's cluster.
+        The operator is not exactly symmetric: an entry is expanded around the centre of the cluster of its column.
+
+    Warns
+    -----
+    AccuracyWarning
+        If ``tol`` is below the rounding of the dtype of the points.
 
     References
     ----------
@@ -112,16 +123,17 @@ def ifgt(X: Any, kernel: Any, *, tol: float = 1e-3, rng: Seed = None) -> GaussTr
 
 
 @dataclass(frozen=True, eq=False)
-class Expansion:
-    """Around which centres the kernel is expanded, how far, and up to which degree.
+class TaylorExpansion:
+    """Centres, cutoff distances and truncation orders of the Taylor series of all clusters.
 
     Parameters
     ----------
     partition : Partition
+        Clusters; each series is expanded around the centre of its cluster.
     reach : ndarray of shape (n_clusters,)
-        Distance from a centre beyond which its cluster's kernel is below the tolerance.
+        Distance from the centre beyond which the kernel with every point of the cluster is below the tolerance.
     orders : tuple of int
-        Terms of total degree below this are kept, for each cluster.
+        Truncation order p of each series, which has the terms of total degree below p.
     """
 
     partition: Partition
@@ -129,32 +141,34 @@ class Expansion:
     orders: tuple[int, ...]
 
     def n_terms(self, dimension: int) -> list[int]:
-        """Terms of each cluster's series."""
+        """Number of terms of the series of each cluster."""
         return [math.comb(order - 1 + dimension, dimension) for order in self.orders]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GaussTransform(Approximation):
-    """A Gaussian kernel matrix by its improved fast Gauss transform, as `ifgt` returns it.
+    """Gaussian kernel matrix whose products are improved fast Gauss transforms, as `ifgt` returns it.
 
     Parameters
     ----------
     name : str
+        Name of the method.
     points : ndarray of shape (n, d)
+        Points in the coordinates of the kernel, made read-only.
     kernel : Gaussian
     tol : float
         Largest absolute error of an entry.
-    expansion : Expansion or None
-        None where products are evaluated directly.
+    expansion : TaylorExpansion or None
+        Series of the clusters; None if products are evaluated directly.
     result_type : dtype
-        Of the products.
+        Dtype of the products.
     """
 
     name: str
     points: FloatArray
     kernel: Gaussian
     tol: float
-    expansion: Expansion | None
+    expansion: TaylorExpansion | None
     result_type: np.dtype[Any]
 
     def __post_init__(self) -> None:
@@ -163,16 +177,17 @@ class GaussTransform(Approximation):
 
     @property
     def direct(self) -> bool:
-        """Whether the bound cannot serve, and products evaluate the matrix itself."""
+        """Whether products evaluate the entries of the matrix because the series would need more work."""
         return self.expansion is None
 
     @property
     def n_clusters(self) -> int:
+        """Number of clusters; 0 if products are evaluated directly."""
         return 0 if self.expansion is None else self.expansion.partition.n_clusters
 
     @property
     def stored(self) -> int:
-        """Floats that a product reads: the points, the centres, the coefficients of the series."""
+        """Number of floats that a product reads: points, centres and coefficients of the series."""
         if self.expansion is None:
             return int(self.points.size)
         centers = self.expansion.partition.centers
@@ -181,8 +196,8 @@ class GaussTransform(Approximation):
     def _apply(self, V: FloatArray) -> FloatArray:
         return self._transform(V, transposed=False)
 
-    def _adjoint(self) -> Product:
-        return _Transposed(self)
+    def _adjoint(self) -> RealOperator:
+        return _TransposedGaussTransform(self)
 
     def _transform(self, V: FloatArray, *, transposed: bool) -> FloatArray:
         V = V.astype(np.float64, copy=False)
@@ -196,13 +211,13 @@ class GaussTransform(Approximation):
                 distances = np.einsum("ij,ij->i", scaled, scaled)
                 sources = partition.order[partition.cluster(i)]
                 targets = np.flatnonzero(distances <= (self.expansion.reach[i] / self.kernel.bandwidth) ** 2)
-                given, wanted = (targets, sources) if transposed else (sources, targets)
-                result[wanted] += _through_series(scaled, distances, order, given, wanted, V[given])
+                columns, rows = (targets, sources) if transposed else (sources, targets)
+                result[rows] += _series_product(scaled, distances, order, rows, columns, V[columns])
         return result.astype(self.dtype, copy=False)
 
 
-class _Transposed(Product):
-    """Points within reach are collected, a cluster's own are evaluated."""
+class _TransposedGaussTransform(RealOperator):
+    """Transposed transform: coefficients from the points within reach, evaluation at the points of the cluster."""
 
     def __init__(self, original: GaussTransform) -> None:
         super().__init__(original.dtype, original.shape)
@@ -221,27 +236,31 @@ class _Transposed(Product):
 # --- the series ------------------------------------------------------------------------------------------------------
 
 
-def _through_series(
-    scaled: FloatArray, distances: FloatArray, order: int, given: IntArray, wanted: IntArray, V: FloatArray
+def _series_product(
+    scaled: FloatArray, distances: FloatArray, order: int, rows: IntArray, columns: IntArray, V: FloatArray
 ) -> FloatArray:
-    """Kernel of the points ``wanted`` with the points ``given``, times V, both about the same centre."""
+    """Return K[rows, columns] V by the series around one centre.
+
+    ``scaled`` holds (x - c) / h of all points x, and ``distances`` its squared norms.
+    """
     constants = series_constants(scaled.shape[1], order)
     coefficients = np.zeros((len(constants), V.shape[1]))
-    for tile in tiles(len(given), len(constants), _TILE_ENTRIES):
-        coefficients += _damped_monomials(scaled, distances, order, given[tile]) @ V[tile]
+    for tile in tiles(len(columns), len(constants), _TILE_ENTRIES):
+        coefficients += _weighted_monomials(scaled, distances, order, columns[tile]) @ V[tile]
     coefficients *= constants[:, np.newaxis]
-    result = np.empty((len(wanted), V.shape[1]))
-    for tile in tiles(len(wanted), len(constants), _TILE_ENTRIES):
-        result[tile] = _damped_monomials(scaled, distances, order, wanted[tile]).T @ coefficients
+    result = np.empty((len(rows), V.shape[1]))
+    for tile in tiles(len(rows), len(constants), _TILE_ENTRIES):
+        result[tile] = _weighted_monomials(scaled, distances, order, rows[tile]).T @ coefficients
     return result
 
 
-def _damped_monomials(scaled: FloatArray, distances: FloatArray, order: int, at: IntArray) -> FloatArray:
-    return monomials(scaled[at], order, np.exp(-distances[at]))
+def _weighted_monomials(scaled: FloatArray, distances: FloatArray, order: int, indices: IntArray) -> FloatArray:
+    """Return exp(-|x - c|^2 / h^2) times every monomial of (x - c) / h at the given points."""
+    return monomials(scaled[indices], order, np.exp(-distances[indices]))
 
 
 def monomials(points: FloatArray, order: int, first: FloatArray) -> FloatArray:
-    """Every monomial of total degree below ``order`` at each point, in graded lexicographic order, times ``first``."""
+    """Return ``first`` times every monomial of degree below ``order`` at each point, in graded lexicographic order."""
     n, d = points.shape
     values = np.empty((math.comb(order - 1 + d, d), n))
     values[0] = first
@@ -252,7 +271,7 @@ def monomials(points: FloatArray, order: int, first: FloatArray) -> FloatArray:
 
 
 def series_constants(dimension: int, order: int) -> FloatArray:
-    """2^|a| / a! of every exponent a of `monomials`: the coefficients of exp(2 x y)."""
+    """Return the Taylor coefficients 2^|a| / a! of exp(2 x y) for every multi-index a of `monomials`."""
     exponents = np.zeros((math.comb(order - 1 + dimension, dimension), dimension))
     for new, old, variable in _graded(order, dimension):
         exponents[new] = exponents[old]
@@ -261,10 +280,11 @@ def series_constants(dimension: int, order: int) -> FloatArray:
 
 
 def _graded(order: int, dimension: int) -> Iterator[tuple[slice, slice, int]]:
-    """Ranges of new monomials, of those one degree lower that they come from, and the variable to multiply with.
+    """Yield steps that generate all monomials of total degree below ``order``.
 
-    With the i-th variable go those of the last degree that hold none of the variables before it, so that each
-    monomial is made once.
+    A step is a tuple (new, old, variable): the monomials in the range ``new`` are those in the range ``old``, of one
+    degree less, times one variable. Variable i multiplies only monomials without the variables before i, so that each
+    monomial is generated once.
     """
     heads, stop = [0] * dimension, 1
     for _ in range(1, order):
@@ -281,15 +301,16 @@ def _graded(order: int, dimension: int) -> Iterator[tuple[slice, slice, int]]:
 
 
 def cutoff_radius(bandwidth: float, tol: float) -> float:
-    """Distance at which the kernel has fallen to ``tol``."""
+    """Return the distance at which the kernel equals ``tol``."""
     return bandwidth * math.sqrt(math.log(1 / tol))
 
 
 def truncation_order(radius: float, reach: float, bandwidth: float, tol: float) -> int | None:
-    """Least order that keeps the error of a cluster's series within ``tol``; None where it is out of the question.
+    """Return the smallest order p with a truncation error of at most ``tol``; None if p would exceed 100.
 
-    With a = |x - c| / h and b = |y - c| / h the remainder after the degrees below p is at most
-    (2ab)^p / p! exp(-(a - b)^2). It grows with a up to the radius, and with b up to (a + sqrt(a^2 + 2p)) / 2.
+    With a = |x - c| / h and b = |y - c| / h the error of the series with degrees below p is at most
+    (2ab)^p / p! exp(-(a - b)^2). The bound increases with a, up to the radius, and with b up to
+    (a + sqrt(a^2 + 2p)) / 2.
     """
     a = radius / bandwidth
     if a == 0:
@@ -301,25 +322,26 @@ def truncation_order(radius: float, reach: float, bandwidth: float, tol: float) 
     return None
 
 
-def _cheapest(points: FloatArray, bandwidth: float, tol: float, seed: int) -> Expansion | None:
-    """The number of clusters of least work; None where the entries of the matrix need less."""
+def _cheapest(points: FloatArray, bandwidth: float, tol: float, seed: int) -> TaylorExpansion | None:
+    """Return the expansion with the least work; None if direct evaluation needs less."""
     n, d = points.shape
-    some = points[np.random.default_rng(seed).choice(n, min(_COST_SAMPLE, n), replace=False)]
-    best, least = None, n * n / 2 * (d + _EXPONENTIAL)  # ExactKernel evaluates a pair of symmetric entries once
+    sample = points[np.random.default_rng(seed).choice(n, min(_COST_SAMPLE, n), replace=False)]
+    best, least = None, n * n / 2 * (d + _EXPONENTIAL)  # ExactKernel evaluates each symmetric pair once
     k = 1
     while k <= min(_MAX_CLUSTERS, n) and k * n * d < least:
         found = _expand(kcenters(points, k, np.random.default_rng(seed)), bandwidth, tol)
         if found is not None:
-            work = _work(found, points, some)
+            work = _work(found, points, sample)
             if work < least:
                 best, least = found, work
-            elif work > _HOPELESS * least:
+            elif work > _SEARCH_STOP * least:
                 break
         k *= 2
     return best
 
 
-def _expand(partition: Partition, bandwidth: float, tol: float) -> Expansion | None:
+def _expand(partition: Partition, bandwidth: float, tol: float) -> TaylorExpansion | None:
+    """Return the expansion around the centres of a partition; None if a cluster needs too high an order."""
     reach = partition.radii + cutoff_radius(bandwidth, tol)
     orders = []
     for radius, distance in zip(partition.radii, reach, strict=True):
@@ -327,15 +349,18 @@ def _expand(partition: Partition, bandwidth: float, tol: float) -> Expansion | N
         if order is None:
             return None
         orders.append(order)
-    return Expansion(partition, reach, tuple(orders))
+    return TaylorExpansion(partition, reach, tuple(orders))
 
 
-def _work(expansion: Expansion, points: FloatArray, some: FloatArray) -> float:
-    """Multiplications of a product: distances to all centres, and the terms at a cluster's points and within reach."""
+def _work(expansion: TaylorExpansion, points: FloatArray, sample: FloatArray) -> float:
+    """Estimate the multiplications of a product: distances to all centres, and the evaluation of all series.
+
+    The number of points within reach of a centre is estimated from ``sample``.
+    """
     partition = expansion.partition
     n, d = points.shape
     work = float(n * partition.n_clusters * d)
     for i, terms in enumerate(expansion.n_terms(d)):
-        within = np.linalg.norm(some - partition.centers[i], axis=1) <= expansion.reach[i]
+        within = np.linalg.norm(sample - partition.centers[i], axis=1) <= expansion.reach[i]
         work += 2.0 * terms * (float(partition.sizes[i]) + n * float(within.mean()))
     return work

@@ -1,4 +1,4 @@
-"""The Nyström method on columns drawn uniformly."""
+"""Nyström approximation from uniformly sampled columns, and the factor that all Nyström variants share."""
 
 from __future__ import annotations
 
@@ -6,29 +6,31 @@ from typing import Any
 
 from blockbasis._utils.linalg import nystrom_factor
 from blockbasis._utils.parallel import single_threaded
-from blockbasis._utils.typing import Seed
-from blockbasis.baselines.protocol import LowRank, check_problem, low_rank, rounding
+from blockbasis._utils.typing import FloatArray, Seed
+from blockbasis.baselines.protocol import LowRank, Problem, check_problem, low_rank, rounding_level
 
-#: Columns drawn for each unit of rank, as the paper's section 4.2 has it.
+#: Number of sampled columns per unit of rank: the value of the paper's section 4.2.
 OVERSAMPLING = 2
 
 
 def nystrom(
     X: Any, kernel: Any, *, memory: int | str | None = None, rank: int | None = None, rng: Seed = None
 ) -> LowRank:
-    """Nyström approximation C W_r⁺ Cᵀ of rank r from 2r columns C, drawn uniformly without replacement.
+    """Nyström approximation of rank r from 2r columns, sampled uniformly without replacement.
 
-    W_r is the best rank-r approximation of W, the rows of C that were drawn.
+    The approximation is C W_r⁺ Cᵀ. C = K[:, S] holds the sampled columns S, and W_r is the best rank-r approximation
+    of the core W = K[S, S].
 
     Parameters
     ----------
     X : array-like of shape (n, d)
     kernel : Kernel or callable
     memory : int or str, default=None
-        Floats, or a size such as "512MB"; the rank is what ``memory // n`` allows.
+        Number of floats that may be stored, or a size such as "512MB"; the rank is then ``memory // n``.
     rank : int, default=None
-        Instead of ``memory``.
+        Rank r of the result, given instead of ``memory``.
     rng : int, Generator or None
+        Samples the columns.
 
     Returns
     -------
@@ -53,10 +55,30 @@ def nystrom(
     True
     """
     problem = check_problem(X, kernel, memory, rank, rng, caller="nystrom")
-    n, r = problem.n_points, problem.low_rank
-    drawn = problem.rng.choice(n, min(OVERSAMPLING * r, n), replace=False)
+    n = problem.n_points
+    sampled = problem.rng.choice(n, min(OVERSAMPLING * problem.rank_limit, n), replace=False)
     with single_threaded():
-        columns = problem.matrix.block(slice(0, n), drawn)
-        core = columns[drawn]
-        factor = nystrom_factor(columns, core, floor=rounding(core), rank=r)
-    return low_rank("nystrom", factor, problem)
+        columns = problem.matrix.block(slice(0, n), sampled)
+        return nystrom_operator("nystrom", columns, columns[sampled], problem)
+
+
+def nystrom_operator(name: str, columns: FloatArray, core: FloatArray, problem: Problem) -> LowRank:
+    """Return the operator ``columns @ pinv(core_r) @ columns.T`` of the rank that the problem allows.
+
+    Parameters
+    ----------
+    name : str
+        Name of the method.
+    columns : ndarray of shape (n, m)
+        Sampled columns, or kernel values between the points and the landmarks.
+    core : ndarray of shape (m, m)
+        Kernel matrix of the sampled points or of the landmarks, which is truncated to rank r.
+    problem : Problem
+        Checked arguments of the method.
+
+    Returns
+    -------
+    LowRank
+    """
+    factor = nystrom_factor(columns, core, floor=rounding_level(core), rank=problem.rank_limit)
+    return low_rank(name, factor, problem)

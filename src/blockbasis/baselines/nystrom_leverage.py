@@ -1,4 +1,4 @@
-"""The Nyström method on columns drawn by their leverage."""
+"""Nyström approximation from columns sampled by leverage score."""
 
 from __future__ import annotations
 
@@ -6,33 +6,33 @@ from typing import Any
 
 import numpy as np
 
-from blockbasis._utils.linalg import nystrom_factor
 from blockbasis._utils.parallel import single_threaded
 from blockbasis._utils.typing import Seed
 from blockbasis.accuracy.spectrum import leverage_scores
-from blockbasis.baselines.nystrom import OVERSAMPLING
-from blockbasis.baselines.protocol import LowRank, check_problem, low_rank, rounding
+from blockbasis.baselines.nystrom import OVERSAMPLING, nystrom_operator
+from blockbasis.baselines.protocol import LowRank, check_problem
 from blockbasis.operators.exact import ExactKernel
 
 
 def nystrom_leverage(
     X: Any, kernel: Any, *, memory: int | str | None = None, rank: int | None = None, rng: Seed = None
 ) -> LowRank:
-    """Nyström approximation of rank r from 2r columns, drawn with replacement in proportion to their leverage.
+    """Nyström approximation of rank r from 2r columns, sampled with replacement in proportion to leverage scores.
 
-    The leverage scores of the leading r directions are estimated from a random subspace after one power iteration: two
-    passes over the matrix, so that the cost is quadratic in n. A column drawn with probability p is divided by
-    sqrt(2r p), in C and in W, before W is truncated to rank r.
+    The rank-r leverage scores are estimated from a random subspace after one power iteration. The estimate evaluates
+    the matrix twice, so that the cost is quadratic in n. A column sampled with probability p is divided by sqrt(2r p),
+    both in C and in the core W, before W is truncated to rank r.
 
     Parameters
     ----------
     X : array-like of shape (n, d)
     kernel : Kernel or callable
     memory : int or str, default=None
-        Floats, or a size such as "512MB"; the rank is what ``memory // n`` allows.
+        Number of floats that may be stored, or a size such as "512MB"; the rank is then ``memory // n``.
     rank : int, default=None
-        Instead of ``memory``.
+        Rank r of the result and of the leverage scores, given instead of ``memory``.
     rng : int, Generator or None
+        Draws the random subspace and samples the columns.
 
     Returns
     -------
@@ -56,13 +56,11 @@ def nystrom_leverage(
     True
     """
     problem = check_problem(X, kernel, memory, rank, rng, caller="nystrom_leverage")
-    matrix, n, r = problem.matrix, problem.n_points, problem.low_rank
+    matrix, n, r = problem.matrix, problem.n_points, problem.rank_limit
     scores = leverage_scores(ExactKernel(matrix.rows, matrix.kernel), rank=r, n_iter=1, rng=problem.rng)
-    chances = scores / scores.sum()
-    drawn = problem.rng.choice(n, OVERSAMPLING * r, p=chances)
-    scale = 1 / np.sqrt(OVERSAMPLING * r * chances[drawn])
+    probabilities = scores / scores.sum()
+    sampled = problem.rng.choice(n, OVERSAMPLING * r, p=probabilities)
+    scale = 1 / np.sqrt(OVERSAMPLING * r * probabilities[sampled])
     with single_threaded():
-        columns = matrix.block(slice(0, n), drawn) * scale
-        core = scale[:, np.newaxis] * columns[drawn]
-        factor = nystrom_factor(columns, core, floor=rounding(core), rank=r)
-    return low_rank("nystrom-leverage", factor, problem)
+        columns = matrix.block(slice(0, n), sampled) * scale
+        return nystrom_operator("nystrom-leverage", columns, scale[:, np.newaxis] * columns[sampled], problem)

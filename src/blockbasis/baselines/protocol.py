@@ -1,4 +1,4 @@
-"""What every method has in common: the operators it returns, and the question it is asked."""
+"""Common parts of all methods: the operators that they return and the arguments that they take."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from blockbasis.kernels import as_kernel
 from blockbasis.kernels.evaluator import KernelMatrix, check_function
 from blockbasis.operators.block_diagonal import BlockDiagonal
 from blockbasis.operators.inner import InnerMatrix
-from blockbasis.operators.product import Product
+from blockbasis.operators.product import RealOperator
 
-#: Clusters of the clustered methods where none are asked for: the default of MEKA's authors.
+#: Default number of clusters of "meka" and "clra": the default of MEKA's authors.
 DEFAULT_CLUSTERS = 10
 
 
-class Approximation(Product):
-    """A kernel matrix as one of the methods approximates it: a `scipy.sparse.linalg.LinearOperator`.
+class Approximation(RealOperator):
+    """Base class of the approximations of K(X, X): a symmetric `scipy.sparse.linalg.LinearOperator`.
 
     Attributes
     ----------
     name : str
-        The method, as `approximate` calls it.
+        Name of the method in `approximate`.
 
     Examples
     --------
@@ -44,7 +44,7 @@ class Approximation(Product):
     @property
     @abstractmethod
     def stored(self) -> int:
-        """Floats that a product reads, each pair of symmetric entries counted once."""
+        """Number of floats that a product reads; a pair of symmetric entries counts once."""
 
     def _adjoint(self) -> Any:
         return self
@@ -62,13 +62,14 @@ class Approximation(Product):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LowRank(Approximation):
-    """K ~ F Fᵀ.
+    """Low-rank approximation K ~ F Fᵀ.
 
     Parameters
     ----------
     name : str
+        Name of the method.
     factor : ndarray of shape (n, r)
-        F; read-only.
+        Factor F, made read-only.
     """
 
     name: str
@@ -80,33 +81,36 @@ class LowRank(Approximation):
 
     @property
     def rank(self) -> int:
+        """Number r of columns of F."""
         return int(self.factor.shape[1])
 
     @property
     def stored(self) -> int:
+        """Number n r of entries of F."""
         return int(self.factor.size)
 
     def _apply(self, V: FloatArray) -> FloatArray:
         return np.asarray(self.factor @ (self.factor.T @ V))
 
     def todense(self) -> FloatArray:
-        """F Fᵀ as an array: for small matrices and for tests."""
+        """Return F Fᵀ as an array, which takes O(n²) memory."""
         return np.asarray(self.factor @ self.factor.T)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Clustered(Approximation):
-    """K ~ U C Uᵀ with a block-diagonal U, one block for each cluster.
+    """Approximation K ~ U C Uᵀ with a block-diagonal U, one block for each cluster.
 
     Parameters
     ----------
     name : str
+        Name of the method.
     basis : BlockDiagonal
-        U.
+        Block-diagonal matrix U.
     inner : InnerMatrix
-        C; with ``unit_diagonal`` its blocks above the diagonal only.
+        Inner matrix C. With ``unit_diagonal`` it holds only the blocks above the diagonal.
     unit_diagonal : bool
-        Whether the diagonal blocks of C are identities, which no product reads.
+        Whether the diagonal blocks of C are identities, which are not stored.
     """
 
     name: str
@@ -120,10 +124,12 @@ class Clustered(Approximation):
 
     @property
     def n_clusters(self) -> int:
+        """Number of clusters."""
         return self.basis.partition.n_clusters
 
     @property
     def stored(self) -> int:
+        """Number of floats of U and of the stored part of C."""
         return self.basis.size + self.inner.stored
 
     def _apply(self, V: FloatArray) -> FloatArray:
@@ -137,18 +143,20 @@ class Clustered(Approximation):
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Checked arguments of a method: the matrix in float64, and how much of it may be kept.
+    """Checked arguments of a method.
 
     Parameters
     ----------
     matrix : KernelMatrix
+        Kernel matrix in float64.
     dtype : dtype
-        Precision of the result: that of the points given.
+        Dtype of the result, which is that of the points.
     memory : int or None
-        Floats that the result may store.
+        Largest number of floats that the result may store; None if ``rank`` is given.
     rank : int or None
-        Instead of ``memory``.
+        Rank of the result; None if ``memory`` is given.
     rng : Generator
+        Source of random numbers of the method.
     """
 
     matrix: KernelMatrix
@@ -159,32 +167,48 @@ class Problem:
 
     @property
     def n_points(self) -> int:
+        """Number n of points."""
         return self.matrix.shape[0]
 
     @property
-    def columns(self) -> int:
-        """Columns of F in K ~ F Fᵀ: each costs one float for each point."""
+    def budget_rank(self) -> int:
+        """Number of columns of F in K ~ F Fᵀ that the budget allows: a column takes n floats."""
         if self.memory is not None:
             return self.memory // self.n_points
-        assert self.rank is not None  # one of the two was given
+        assert self.rank is not None  # check_budget guarantees one of memory and rank
         return self.rank
 
     @property
-    def low_rank(self) -> int:
-        """`columns`, and no more than the matrix has."""
-        return min(self.columns, self.n_points)
+    def rank_limit(self) -> int:
+        """`budget_rank`, and at most the number n of points."""
+        return min(self.budget_rank, self.n_points)
 
 
 def check_budget(memory: Any, rank: Any, *, caller: str) -> None:
-    """One of the two."""
+    """Raise a ValueError unless exactly one of ``memory`` and ``rank`` is given."""
     if (memory is None) == (rank is None):
-        raise ValueError(f"{caller} takes one of 'memory' and 'rank'. Got {'neither' if rank is None else 'both'}.")
+        got = "neither" if rank is None else "both"
+        raise ValueError(f"Exactly one of the 'memory' and 'rank' parameters of {caller} must be given. Got {got}.")
 
 
 def check_problem(
     X: Any, kernel: Any, memory: Any, rank: Any, rng: Seed, *, semidefinite: bool = True, caller: str
 ) -> Problem:
-    """Arguments as all methods with a budget take them; a function need not be ``semidefinite`` for all of them."""
+    """Check the arguments that every method with a budget takes.
+
+    Parameters
+    ----------
+    X, kernel, memory, rank, rng
+        Arguments of the method, unchecked.
+    semidefinite : bool, default=True
+        Whether a user's kernel function must be positive semi-definite.
+    caller : str
+        Name of the method in error messages.
+
+    Returns
+    -------
+    Problem
+    """
     check_budget(memory, rank, caller=caller)
     X = check_points(X, name="X", caller=caller)
     if memory is not None:
@@ -195,47 +219,47 @@ def check_problem(
     kernel = as_kernel(kernel, caller=caller)
     if kernel.noise:
         raise ValueError(
-            f"The 'kernel' parameter of {caller} must have no white noise, which no matrix of low rank holds. "
+            f"The 'kernel' parameter of {caller} must have no white noise term, which has full rank. "
             f"Got {kernel!r} instead."
         )
     matrix = KernelMatrix(kernel, X.astype(np.float64, copy=False))
-    of_check, of_method = generator.spawn(2)
-    check_function(matrix, of_check, semidefinite=semidefinite)
-    return Problem(matrix, X.dtype, memory, rank, of_method)
+    validation_rng, method_rng = generator.spawn(2)
+    check_function(matrix, validation_rng, semidefinite=semidefinite)
+    return Problem(matrix, X.dtype, memory, rank, method_rng)
 
 
 def low_rank(name: str, factor: FloatArray, problem: Problem) -> LowRank:
-    """The operator F Fᵀ in the precision of the points."""
+    """Return the operator F Fᵀ in the dtype of the points."""
     return LowRank(name, np.ascontiguousarray(factor, dtype=problem.dtype))
 
 
-def rounding(core: FloatArray) -> float:
-    """Eigenvalues of a semi-definite matrix up to this are rounding."""
+def rounding_level(core: FloatArray) -> float:
+    """Return the size m eps max(diag) below which computed eigenvalues of an m by m PSD matrix are rounding errors."""
     return float(len(core) * np.finfo(np.float64).eps * np.diagonal(core).max(initial=0.0))
 
 
-def check_clusters(n_clusters: Any, problem: Problem, *, default: int = DEFAULT_CLUSTERS, caller: str) -> int:
-    """A number of clusters that the points can have."""
+def check_n_clusters(n_clusters: Any, problem: Problem, *, default: int = DEFAULT_CLUSTERS, caller: str) -> int:
+    """Return the number of clusters, between 1 and the number of points; None selects ``default``."""
     if n_clusters is None:
         return min(default, problem.n_points)
     return check_integer(n_clusters, name="n_clusters", caller=caller, low=1, high=problem.n_points)
 
 
-def check_one_each(stored: int, problem: Problem, caller: str) -> None:
-    """Room for the floats of one vector in each cluster."""
+def check_smallest_budget(stored: int, problem: Problem, caller: str) -> None:
+    """Raise a ValueError if the memory is below ``stored``, the number of floats at rank 1 in every cluster."""
     assert problem.memory is not None
     if stored > problem.memory:
         raise ValueError(
             f"The 'memory' parameter of {caller} must be enough for one vector in each cluster, {stored} floats. Got "
-            f"{problem.memory} floats instead: lower 'n_clusters'."
+            f"{problem.memory} floats instead. Decrease 'n_clusters' or increase 'memory'."
         )
 
 
-def largest(stored: Callable[[int], int], problem: Problem, high: int, caller: str) -> int:
-    """The largest number from 1 to ``high`` for which no more floats are stored than the budget has."""
+def largest_within_budget(stored: Callable[[int], int], problem: Problem, high: int, caller: str) -> int:
+    """Return the largest r in 1..high with ``stored(r) <= memory``, by bisection; ``stored`` must be increasing."""
     assert problem.memory is not None
     low = 1
-    check_one_each(stored(low), problem, caller)
+    check_smallest_budget(stored(low), problem, caller)
     while high > low:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if stored(middle) <= problem.memory else (low, middle - 1)

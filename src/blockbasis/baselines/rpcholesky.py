@@ -1,4 +1,4 @@
-"""Randomly pivoted Cholesky factorization, in blocks."""
+"""Randomly pivoted Cholesky factorization with blocks of proposed pivots."""
 
 from __future__ import annotations
 
@@ -11,28 +11,30 @@ from blockbasis._utils.parallel import single_threaded
 from blockbasis._utils.typing import FloatArray, IntArray, Seed
 from blockbasis.baselines.protocol import LowRank, Problem, check_problem, low_rank
 
-#: Pivots proposed at a time: few enough that their residual block costs little, many enough for matrix products.
+#: Number of pivots proposed at a time: small enough that their residual block is cheap, large enough for BLAS-3.
 _BLOCK = 100
 
 
 def rpcholesky(
     X: Any, kernel: Any, *, memory: int | str | None = None, rank: int | None = None, rng: Seed = None
 ) -> LowRank:
-    """Partial Cholesky factorization whose pivots are drawn in proportion to the residual's diagonal.
+    """Partial Cholesky factorization with pivots sampled in proportion to the diagonal of the residual.
 
-    In its accelerated form: pivots are proposed a block at a time, from the diagonal at the beginning of the block, and
-    accepted one by one with the probability that the diagonal has fallen to. What is accepted has the distribution of
-    pivots drawn one at a time. Fewer columns than asked for come back when they leave nothing but rounding.
+    This is the accelerated algorithm with rejection sampling. A block of pivots is proposed from the residual diagonal
+    at the start of the block. A proposal is accepted with probability d_new / d_old, the quotient of its current and
+    its initial residual diagonal. The accepted pivots have the same distribution as pivots sampled one at a time. The
+    result has fewer columns than requested when the residual falls to rounding level.
 
     Parameters
     ----------
     X : array-like of shape (n, d)
     kernel : Kernel or callable
     memory : int or str, default=None
-        Floats, or a size such as "512MB"; the rank is what ``memory // n`` allows.
+        Number of floats that may be stored, or a size such as "512MB"; the rank is then ``memory // n``.
     rank : int, default=None
-        Instead of ``memory``.
+        Largest number of pivots, given instead of ``memory``.
     rng : int, Generator or None
+        Samples the pivots.
 
     Returns
     -------
@@ -52,6 +54,8 @@ def rpcholesky(
     >>> from blockbasis.baselines import rpcholesky
     >>> X = np.random.default_rng(0).normal(size=(300, 2))
     >>> A = rpcholesky(X, bb.Gaussian(2.0), rank=20, rng=0)
+    >>> A.rank
+    20
     >>> bb.relative_error(A, X, bb.Gaussian(2.0)).value < 0.05
     True
     """
@@ -61,16 +65,17 @@ def rpcholesky(
 
 
 def _factor(problem: Problem) -> FloatArray:
-    matrix, n, rank = problem.matrix, problem.n_points, problem.low_rank
-    left = np.array(matrix.diagonal(slice(0, n)), dtype=np.float64)
-    floor = n * np.finfo(np.float64).eps * left.max()
+    """Return F of shape (n, r) with F Fᵀ = K[:, S] K[S, S]⁻¹ K[S, :] for the accepted pivots S."""
+    matrix, n, rank = problem.matrix, problem.n_points, problem.rank_limit
+    diagonal = np.array(matrix.diagonal(slice(0, n)), dtype=np.float64)
+    floor = n * np.finfo(np.float64).eps * diagonal.max()
     factor, count = np.empty((n, rank)), 0
-    while count < rank and left.max() > floor:
+    while count < rank and diagonal.max() > floor:
         found = factor[:, :count]
-        proposed = problem.rng.choice(n, _BLOCK, p=left / left.sum())
+        proposed = problem.rng.choice(n, _BLOCK, p=diagonal / diagonal.sum())
         residual = matrix.block(proposed, proposed) - found[proposed] @ found[proposed].T
-        accepted, triangle = _accept(residual, left[proposed], rank - count, floor, problem.rng)
-        left[proposed[np.diagonal(residual) <= floor]] = 0  # what is left of them is rounding
+        accepted, triangle = _accept(residual, diagonal[proposed], rank - count, floor, problem.rng)
+        diagonal[proposed[np.diagonal(residual) <= floor]] = 0  # the residual of these points is at rounding level
         if not accepted.size:
             continue
         pivots = proposed[accepted]
@@ -78,21 +83,21 @@ def _factor(problem: Problem) -> FloatArray:
         more = linalg.solve_triangular(triangle, columns.T, lower=True, check_finite=False).T
         factor[:, count : count + len(pivots)] = more
         count += len(pivots)
-        left = np.maximum(left - np.einsum("ij,ij->i", more, more), 0)
-        left[pivots] = 0
+        diagonal = np.maximum(diagonal - np.einsum("ij,ij->i", more, more), 0)
+        diagonal[pivots] = 0
     return factor[:, :count]
 
 
 def _accept(
-    residual: FloatArray, proposed_with: FloatArray, limit: int, floor: float, rng: np.random.Generator
+    residual: FloatArray, initial: FloatArray, limit: int, floor: float, rng: np.random.Generator
 ) -> tuple[IntArray, FloatArray]:
-    """Proposals accepted, at most ``limit``, and the Cholesky factor of their residual block.
+    """Return the indices of at most ``limit`` accepted proposals and the Cholesky factor of their residual block.
 
-    Each is accepted with the quotient of its residual diagonal, after those accepted before it, and the one it was
-    proposed with.
+    A proposal is accepted with probability d_new / d_old. d_old, from ``initial``, is its residual diagonal before the
+    block; d_new is its residual diagonal after the elimination of the proposals accepted before it.
     """
     residual = residual.copy()
-    thresholds = rng.random(len(residual)) * proposed_with
+    thresholds = rng.random(len(residual)) * initial
     triangle = np.zeros_like(residual)
     accepted: list[int] = []
     for i, threshold in enumerate(thresholds):

@@ -1,4 +1,4 @@
-"""The best low-rank approximation: what no other of the same rank is better than."""
+"""Truncated singular value decomposition, the best approximation of a given rank."""
 
 from __future__ import annotations
 
@@ -10,35 +10,36 @@ from scipy.sparse.linalg import ArpackError
 from blockbasis._utils.linalg import leading_eigenpairs
 from blockbasis._utils.parallel import single_threaded
 from blockbasis._utils.typing import FloatArray, Seed
-from blockbasis.accuracy.spectrum import lanczos, thinned
+from blockbasis.accuracy.spectrum import lanczos, sparsified
 from blockbasis.baselines.protocol import LowRank, Problem, check_problem, low_rank
 from blockbasis.operators.exact import ExactKernel
 
-#: Points up to which LAPACK decomposes the dense matrix, and up to which the matrix is kept dense for ARPACK.
+#: Largest numbers of points for which LAPACK decomposes the dense matrix, and for which ARPACK gets a dense matrix
+#: (2 GiB in float64).
 _LAPACK_POINTS = 2_048
 _DENSE_POINTS = 16_384
-#: ARPACK pays for few eigenpairs only.
-_FEW = 0.25
-#: Residual of an eigenpair against its eigenvalue; the eigenvalue is then known to the square of it.
+#: Largest share of all eigenpairs for which ARPACK is faster than LAPACK.
+_ARPACK_SHARE = 0.25
+#: Residual of an eigenpair relative to its eigenvalue. The relative error of the eigenvalue is of the order 1e-12.
 _TOL = 1e-6
 
 
 def svd(X: Any, kernel: Any, *, memory: int | str | None = None, rank: int | None = None, rng: Seed = None) -> LowRank:
-    """Truncated singular value decomposition of K(X, X): the best approximation of its rank.
+    """Truncated singular value decomposition of K(X, X), the best approximation of its rank.
 
-    By LAPACK for few points, by ARPACK's Lanczos iteration for many; beyond 16,384 points the matrix is evaluated
-    anew in every step.
+    LAPACK decomposes the matrix of up to 2,048 points, ARPACK's Lanczos iteration that of more points. Beyond 16,384
+    points the matrix is not stored, and every Lanczos step evaluates its entries again.
 
     Parameters
     ----------
     X : array-like of shape (n, d)
     kernel : Kernel or callable
     memory : int or str, default=None
-        Floats, or a size such as "512MB"; the rank is what ``memory // n`` allows.
+        Number of floats that may be stored, or a size such as "512MB"; the rank is then ``memory // n``.
     rank : int, default=None
-        Instead of ``memory``.
+        Number of eigenpairs, given instead of ``memory``.
     rng : int, Generator or None
-        Start of the iteration; the result does not depend on it beyond rounding.
+        Draws the start vector of ARPACK; the result depends on it by rounding only.
 
     Returns
     -------
@@ -63,17 +64,18 @@ def svd(X: Any, kernel: Any, *, memory: int | str | None = None, rank: int | Non
     """
     problem = check_problem(X, kernel, memory, rank, rng, caller="svd")
     with single_threaded():
-        values, vectors = _leading(problem)
+        values, vectors = _leading_eigenpairs(problem)
     return low_rank("svd", vectors * np.sqrt(np.maximum(values, 0)), problem)
 
 
-def _leading(problem: Problem) -> tuple[FloatArray, FloatArray]:
-    n, count = problem.n_points, problem.low_rank
+def _leading_eigenpairs(problem: Problem) -> tuple[FloatArray, FloatArray]:
+    """Return the largest eigenvalues, descending, and their eigenvectors."""
+    n, count = problem.n_points, problem.rank_limit
     operator = ExactKernel(problem.matrix.rows, problem.matrix.kernel)
-    if n <= _LAPACK_POINTS or count > _FEW * n:
+    if n <= _LAPACK_POINTS or count > _ARPACK_SHARE * n:
         return leading_eigenpairs(operator.todense(), count)
-    K = thinned(operator.todense()) if n <= _DENSE_POINTS else operator
+    K = sparsified(operator.todense()) if n <= _DENSE_POINTS else operator
     try:
         return lanczos(K, count, tol=_TOL, rng=problem.rng)
     except ArpackError as error:
-        raise ValueError(f"svd cannot find {count} eigenpairs by ARPACK, which says: {error}") from error
+        raise ValueError(f"svd cannot compute {count} eigenpairs. ARPACK failed: {error}") from error

@@ -1,4 +1,4 @@
-"""The command line: its commands put together."""
+"""Command line application with all commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ app = typer.Typer(
 )
 
 
-def _say_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         stdout.print(f"blockbasis {version('blockbasis')}", highlight=False)
         raise typer.Exit
@@ -29,7 +29,7 @@ def _say_version(wanted: bool) -> None:
 @app.callback()
 def about(
     show_version: Annotated[
-        bool, typer.Option("--version", help="Say the version and exit.", callback=_say_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """Kernel matrices in linear time and memory, across bandwidths."""

@@ -1,4 +1,4 @@
-"""Error against memory of all methods, on the points of a file."""
+"""Command compare: error against memory of all methods, on the points of a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ from rich.table import Column, Table
 
 from blockbasis import datasets, kernels
 from blockbasis._utils.typing import FloatArray
-from blockbasis.cli.console import bars, check_name, ended_cleanly, errors_said, stderr, stdout, warnings_said
+from blockbasis.cli.console import (
+    check_name,
+    exit_on_sigterm,
+    print_errors,
+    print_warnings,
+    progress_bars,
+    stderr,
+    stdout,
+)
 from blockbasis.experiments import Result
 from blockbasis.experiments import compare as compare_methods
 from blockbasis.experiments.comparison import BUDGETS
@@ -22,7 +30,7 @@ from blockbasis.report import figures
 
 
 class KernelName(StrEnum):
-    """Kernels with a bandwidth alone."""
+    """Kernels whose only parameter is the bandwidth."""
 
     gaussian = "gaussian"
     laplacian = "laplacian"
@@ -30,8 +38,10 @@ class KernelName(StrEnum):
 
 
 def compare(
-    file: Annotated[Path, typer.Argument(help="Your points: CSV, NPZ, NPY, Parquet or LIBSVM.")],
-    bandwidth: Annotated[float, typer.Option("--bandwidth", "-b", help="Of the kernel, in units of the columns used.")],
+    file: Annotated[Path, typer.Argument(help="File with the points: CSV, NPZ, NPY, Parquet or LIBSVM.")],
+    bandwidth: Annotated[
+        float, typer.Option("--bandwidth", "-b", help="Bandwidth of the kernel, in units of the columns used.")
+    ],
     kernel: Annotated[KernelName, typer.Option(help="Kernel.", case_sensitive=False)] = KernelName.gaussian,
     memory: Annotated[
         list[int] | None,
@@ -42,25 +52,29 @@ def compare(
         typer.Option(help=f"One of {', '.join(METHODS)}; may be given several times. Default: all."),
     ] = None,
     target: Annotated[str | None, typer.Option(help="Column that is not a coordinate, by name or number.")] = None,
-    raw: Annotated[bool, typer.Option("--raw", help="Columns as they are, not to standard deviation 1.")] = False,
-    points: Annotated[int, typer.Option(help="Most points to use; more are drawn at random.", min=2)] = 5000,
+    raw: Annotated[bool, typer.Option("--raw", help="Do not scale the columns to standard deviation 1.")] = False,
+    points: Annotated[
+        int, typer.Option(help="Largest number of points; of more points a random sample is used.", min=2)
+    ] = 5000,
     runs: Annotated[int, typer.Option(help="Runs of each method.", min=1)] = 3,
     seed: Annotated[int, typer.Option(help="Seed.", min=0)] = 0,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for comparison.json, .csv, .svg and .png, written over.", file_okay=False),
+        typer.Option(
+            help="Folder for comparison.json, .csv, .svg and .png; existing files are replaced.", file_okay=False
+        ),
     ] = None,
 ) -> None:
-    """Error against memory of all methods on your own data, as a table and, with --out, as a picture."""
+    """Compare the error of all methods at the same memory, as a table and, with --out, as a figure."""
     for each in method or ():
         check_name(each, METHODS, "method")
-    with errors_said(), warnings_said(), ended_cleanly():
+    with print_errors(), print_warnings(), exit_on_sigterm():
         X = _points(file, target, raw, points, seed)
         chosen = getattr(kernels, kernel.value.capitalize())(bandwidth)
         if out is not None:
             figures.panels(1)
             out.mkdir(parents=True, exist_ok=True)
-        with bars():
+        with progress_bars():
             result = compare_methods(
                 X, chosen, methods=method or METHODS, budgets=memory or BUDGETS, runs=runs, seed=seed
             )
@@ -84,7 +98,7 @@ def _points(file: Path, target: str | None, raw: bool, most: int, seed: int) -> 
 
 
 def _column(target: str | None) -> str | int | None:
-    """A column's number where the text is one, from the end where negative; else its name."""
+    """Return the number of a column, negative from the end, if the text is an integer; otherwise its name."""
     try:
         return None if target is None else int(target)
     except ValueError:
@@ -92,7 +106,7 @@ def _column(target: str | None) -> str | int | None:
 
 
 def _errors_table(result: Result) -> Table:
-    """Mean error and spread of each method at each budget, the best of each budget in bold."""
+    """Return a table of the mean error and its standard deviation of each method at each budget, the best in bold."""
     budgets = result.distinct("floats")
     means = {floats: mean_errors(result, floats=floats) for floats in budgets}
     columns = (Column(f"{floats} floats", overflow="fold") for floats in budgets)

@@ -1,4 +1,4 @@
-"""What the commands share: where they print, how errors and warnings are said, bars of progress."""
+"""Common parts of the commands: consoles, messages of errors and warnings, and progress bars."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rich.progress import (
 
 from blockbasis._utils.progress import ProgressEvent, reporting
 
-#: Columns of a table that goes to a file: nobody's window is too narrow for it.
+#: Width in characters of tables that are written to a file.
 _FILE_WIDTH = 160
 
 
@@ -40,14 +40,14 @@ stdout, stderr = _console(), _console(stderr=True)
 
 
 def fail(message: object) -> NoReturn:
-    """Print an error and end with exit code 1."""
+    """Print an error message and exit with code 1."""
     stderr.print(f"[red]Error:[/] {escape(str(message))}")
     raise typer.Exit(1)
 
 
 @contextmanager
-def errors_said(interrupted: str = "Interrupted.") -> Iterator[None]:
-    """What a user can mend as one line, without a traceback."""
+def print_errors(interrupted: str = "Interrupted.") -> Iterator[None]:
+    """Print errors that a user can correct as one line without a traceback, and exit."""
     try:
         yield
     except KeyboardInterrupt:
@@ -58,21 +58,21 @@ def errors_said(interrupted: str = "Interrupted.") -> Iterator[None]:
 
 
 @contextmanager
-def warnings_said() -> Iterator[None]:
-    """Warnings as one line each, without the place in the code."""
+def print_warnings() -> Iterator[None]:
+    """Print warnings as one line each, without the line of code."""
 
-    def say(message: Warning | str, *_: Any, **__: Any) -> None:
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
         stderr.print(f"[yellow]Warning:[/] {escape(str(message))}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
-        warnings.showwarning = say
+        warnings.showwarning = show
         yield
 
 
 @contextmanager
-def ended_cleanly() -> Iterator[None]:
-    """A request to end becomes an exception, so that no process of the work is left behind."""
+def exit_on_sigterm() -> Iterator[None]:
+    """Convert SIGTERM to SystemExit, so that worker processes are ended as well."""
     before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         yield
@@ -81,7 +81,7 @@ def ended_cleanly() -> Iterator[None]:
 
 
 def check_name(name: str, known: Iterable[str], what: str) -> None:
-    """Fail with the nearest known names where a name is not one of them."""
+    """Print an error with the most similar known names and exit if a name is unknown."""
     known = list(known)
     if name in known:
         return
@@ -91,8 +91,8 @@ def check_name(name: str, known: Iterable[str], what: str) -> None:
 
 
 @contextmanager
-def bars() -> Iterator[None]:
-    """A bar for each stage of the work inside; it goes when the stage is done."""
+def progress_bars() -> Iterator[None]:
+    """Show a progress bar for each stage of the computation inside the context, until the stage is finished."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

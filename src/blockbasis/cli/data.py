@@ -1,4 +1,4 @@
-"""The data sets of the paper."""
+"""Command data: list and download the data sets of the paper."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from rich.markup import escape
 from rich.table import Table
 
 from blockbasis import datasets
-from blockbasis.cli.console import check_name, errors_said, stdout
+from blockbasis.cli.console import check_name, print_errors, stdout
 from blockbasis.datasets.recipes import RECIPES
 
 
-def data(name: Annotated[str, typer.Argument(help="A data set to fetch; without it they are listed.")] = "") -> None:
-    """List the paper's data sets and where they are, or fetch one into the cache."""
-    with errors_said():
+def data(
+    name: Annotated[str, typer.Argument(help="Data set to download; without a name, all data sets are listed.")] = "",
+) -> None:
+    """List the data sets of the paper, or download one into the cache."""
+    with print_errors():
         if not name:
             _list_data()
             return

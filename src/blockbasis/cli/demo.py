@@ -1,4 +1,4 @@
-"""The main job in a few lines: compress a kernel matrix of 50,000 points, measure the error, multiply by it."""
+"""Command demo: compress a kernel matrix of 50,000 points, measure the error, and compute a product."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def demo() -> None:
-    """Compress a kernel matrix of 50,000 points, measure the error, multiply by it."""
+    """Compress a kernel matrix of 50,000 points, measure the error, and compute a product."""
     X = unit_cube_mixture(N, DIMENSION, rng=0)
     kernel = bb.Gaussian(BANDWIDTH)
     v = np.random.default_rng(1).standard_normal(N)

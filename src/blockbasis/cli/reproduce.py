@@ -1,4 +1,4 @@
-"""The paper's figures and tables, measured again."""
+"""Command reproduce: the figures and tables of the paper."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ import typer
 from rich.markup import escape
 from rich.table import Column, Table
 
-from blockbasis.cli.console import bars, check_name, ended_cleanly, errors_said, fail, stderr, stdout, warnings_said
+from blockbasis.cli.console import (
+    check_name,
+    exit_on_sigterm,
+    fail,
+    print_errors,
+    print_warnings,
+    progress_bars,
+    stderr,
+    stdout,
+)
 from blockbasis.experiments import EXPERIMENTS, Experiment, Result, read, run, write_index
 from blockbasis.experiments.framework.running import processes
 from blockbasis.report import figures
@@ -20,15 +29,15 @@ _ALL = "all"
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(help="A figure or table, or 'all'; without it they are listed.")] = "",
+    name: Annotated[str, typer.Argument(help="Figure or table, or 'all'; without a name, all are listed.")] = "",
     quick: Annotated[bool, typer.Option("--quick", help="Smaller and fewer measurements: minutes, not hours.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder of the results.", file_okay=False)] = None,
     page: Annotated[Path | None, typer.Option(help="Where to write the Markdown page.", dir_okay=False)] = None,
 ) -> None:
-    """Measure the paper's figures and tables again, and say whether its claims hold.
+    """Reproduce figures and tables of the paper, and report whether its claims hold.
 
-    Each is written to OUT as JSON, CSV, SVG and PNG, with an index page. What is there already, with the same
-    settings, is not run again: an interrupted run goes on where it stopped.
+    The results are written to OUT as JSON, CSV, SVG and PNG files, with an index page. Parts that OUT already has, with
+    the same settings, are not measured again, so that an interrupted run continues where it stopped.
     """
     if not name:
         _list_experiments()
@@ -36,8 +45,8 @@ def reproduce(
     check_name(name, [_ALL, *EXPERIMENTS], "figure or table")
     folder = out or Path("reproduction-quick" if quick else "reproduction")
     chosen = list(EXPERIMENTS.values()) if name == _ALL else [EXPERIMENTS[name]]
-    with errors_said("Interrupted. The same command goes on from here."), warnings_said(), ended_cleanly():
-        # What is missing is better known before hours of work than after.
+    with print_errors("Interrupted. The same command goes on from here."), print_warnings(), exit_on_sigterm():
+        # Missing dependencies and folders are reported before the measurements.
         figures.panels(1)
         for each in (folder, *([] if page is None else [page.parent])):
             each.mkdir(parents=True, exist_ok=True)
@@ -54,9 +63,9 @@ def reproduce(
 
 
 def _run_and_report(experiment: Experiment, quick: bool, folder: Path) -> bool:
-    """Whether the experiment measured something; the others are not to suffer from it when it fails."""
+    """Run an experiment and return whether it has results; a failure is printed and does not stop the others."""
     try:
-        with bars():
+        with progress_bars():
             result = run(experiment, quick=quick, folder=folder, n_processes=processes())
         _report(result, folder)
     except BrokenExecutor:

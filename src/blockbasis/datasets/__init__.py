@@ -1,4 +1,4 @@
-"""Points to try things on."""
+"""Data sets of the paper, synthetic data, and readers of data files."""
 
 from blockbasis.datasets.cache import DatasetError as DatasetError
 from blockbasis.datasets.cache import cache_directory as cache_directory

@@ -1,4 +1,4 @@
-"""Where data sets are kept, how they are written there, and how it is known that they are what they should be."""
+"""Cache of data sets: its directory, its files and their checksums."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ import numpy as np
 from blockbasis._utils.files import replacing
 from blockbasis._utils.typing import FloatArray
 
-#: Names of the environment variables.
+#: Environment variables with the directories of the user's data sets and of the cache.
 DATA_HOME = "BLOCKBASIS_DATA"
 CACHE_HOME = "BLOCKBASIS_CACHE"
-#: Rows that are turned into bytes at a time.
+#: Number of rows that are converted to bytes at a time, which bounds the memory of a checksum.
 _CHUNK = 65_536
 
 
 class DatasetError(OSError):
-    """A data set that is not at hand and cannot be had, or a file that is not the data set it should be."""
+    """Error of a data set that is missing and cannot be downloaded, or of a file with other contents than expected."""
 
 
 def cache_directory() -> Path:
-    """Directory of what was downloaded: ``BLOCKBASIS_CACHE``, or the platform's place for caches.
+    """Return the directory of downloaded data sets.
 
     Returns
     -------
     Path
-        It need not exist.
+        Value of the environment variable ``BLOCKBASIS_CACHE``, or a folder in the cache directory of the platform. The
+        directory may not exist.
 
     Examples
     --------
@@ -49,44 +50,44 @@ def cache_directory() -> Path:
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "blockbasis"
     xdg = os.environ.get("XDG_CACHE_HOME", "")
-    # The XDG rules have relative paths ignored.
+    # The XDG specification requires relative paths to be ignored.
     return (Path(xdg) if Path(xdg).is_absolute() else Path.home() / ".cache") / "blockbasis"
 
 
-def digest(X: FloatArray, y: FloatArray) -> str:
-    """SHA-256 of the values as float64 in little-endian bytes, whatever the types they are stored in."""
+def data_digest(X: FloatArray, y: FloatArray) -> str:
+    """Return the SHA-256 checksum of X and y as little-endian float64, independent of their dtypes."""
     total = hashlib.sha256()
     for array in (X, y):
         total.update(f"{array.shape}".encode())
         for start in range(0, len(array), _CHUNK):
-            # Adding zero makes one zero of the two signed ones.
+            # Adding zero converts negative zeros to positive zeros.
             total.update((array[start : start + _CHUNK].astype("<f8", order="C") + 0).tobytes())
     return total.hexdigest()
 
 
 def reason(error: Exception) -> str:
-    """What an error says, as the end of a sentence of our own."""
+    """Return the message of an error with a final period, to be appended to another message."""
     return f"{str(error).rstrip('.') or type(error).__name__}."
 
 
 @contextmanager
 def reading(path: Path, what: str, failure: type[Exception]) -> Iterator[BinaryIO]:
-    """A stream of a file of NumPy's; whatever goes wrong with its bytes is a ``failure`` to be ``what`` they should."""
+    """Context manager with the stream of a file; errors inside are raised as ``failure`` with the expected ``what``."""
     try:
-        # A stream of our own, because numpy leaves its file open when it is no archive.
+        # numpy.load leaves a file open that is not an archive, but not a stream.
         with path.open("rb") as stream:
             yield stream
-    except Exception as error:  # noqa: BLE001 (whatever zipfile, zlib, tokenize and numpy make of bytes that are damaged)
-        raise failure(f"{path} is not a whole {what}: {reason(error)}") from error
+    except Exception as error:  # noqa: BLE001 (zipfile, zlib, tokenize and numpy raise many errors for damaged bytes)
+        raise failure(f"{path} is not a complete {what}: {reason(error)}") from error
 
 
 def read_arrays(path: Path) -> tuple[FloatArray, FloatArray]:
-    """X and y of an npz file.
+    """Read X and y from an npz file.
 
     Raises
     ------
     DatasetError
-        When the file is not a whole archive with both.
+        If the file is not a complete archive with both arrays.
     """
     what = "npz file with arrays X and y"
     with reading(path, what, DatasetError) as stream, np.load(stream, allow_pickle=False) as archive:
@@ -100,7 +101,7 @@ def read_arrays(path: Path) -> tuple[FloatArray, FloatArray]:
 
 
 def write_arrays(path: Path, X: FloatArray, y: FloatArray) -> None:
-    """Write X and y to an npz file, whole or not at all; whole numbers take two bytes where they fit."""
+    """Write X and y to an npz file atomically; integers are stored as int16 if they fit."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as stream:
         np.savez_compressed(stream, X=_compact(X), y=_compact(y))

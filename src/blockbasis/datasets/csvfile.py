@@ -1,4 +1,4 @@
-"""Numbers in text files: what separates them, whether they are named, and what is wrong when they cannot be read."""
+"""Reader of delimited text files: detection of the delimiter and the header, and error messages with line numbers."""
 
 from __future__ import annotations
 
@@ -15,30 +15,31 @@ import numpy as np
 from blockbasis._utils.typing import FloatArray
 from blockbasis.datasets.cache import reason
 
-#: None stands for any number of blanks.
+#: Candidates for the delimiter; None is any number of blanks.
 _DELIMITERS = (",", ";", "\t", "|", None)
-#: Lines looked at to find out the layout.
+#: Number of lines from which the layout is detected.
 _SAMPLE = 50
 _MISSING = frozenset({"", "?", "na", "n/a", "#n/a", "<na>", "nan", "null", "none"})
-#: Missing where a number should be; beside other words they may be classes, as "-" is beside "+".
+#: Marks of missing numbers that may be class labels beside other words, as "-" beside "+".
 _DASHES = frozenset({"-", "."})
 
 Row = Sequence[str]
-#: What a file holds: X, y or None, and the names (or else numbers) of the columns of X.
+#: Contents of a file: X, y or None, and the names or numbers of the columns of X.
 Contents = tuple[FloatArray, FloatArray | None, Sequence[str | int]]
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """How a file is to be read.
+    """Layout of a text file.
 
     Parameters
     ----------
     delimiter : str or None
+        Separator of the fields; None is any number of blanks.
     names : tuple of str or None
-        The header's; None without one.
+        Names of the columns; None if the file has no header.
     width : int
-        Fields in a line.
+        Number of fields in a line.
     """
 
     delimiter: str | None
@@ -50,13 +51,13 @@ class _Layout:
 
 
 def read_csv(path: Path, target: str | int | None) -> Contents:
-    """Read a text file with a point to a line.
+    """Read a text file with one point per line.
 
     Parameters
     ----------
     path : Path
     target : str, int or None
-        Column that becomes y; the only one that may hold text.
+        Column that becomes y, the only column that may hold text.
 
     Returns
     -------
@@ -82,7 +83,7 @@ def read_csv(path: Path, target: str | int | None) -> Contents:
 
 
 def find_column(path: Path, target: str | int, columns: Sequence[str | int]) -> int:
-    """Place of the target among all columns, by name or by number."""
+    """Return the index of the target among all columns, by name or by number."""
     if isinstance(target, str):
         if list(columns).count(target) != 1:
             raise ValueError(
@@ -106,8 +107,8 @@ def _find_layout(path: Path, target: str | int | None) -> _Layout:
         lines = list(itertools.islice((line for line in stream if line.strip()), _SAMPLE))
     if not lines:
         raise ValueError(f"{path} is empty.")
-    lines[0] = lines[0].removeprefix("#")  # before the header that numpy.savetxt writes
-    delimiter = max(_DELIMITERS, key=lambda candidate: _fit(list(_rows(lines, candidate))))
+    lines[0] = lines[0].removeprefix("#")  # numpy.savetxt writes it before the header
+    delimiter = max(_DELIMITERS, key=lambda candidate: _delimiter_score(list(_rows(lines, candidate))))
     first, *rest = _rows(lines, delimiter)
     named = isinstance(target, str)
     if not _is_header(first, rest) and not (named and any(map(_is_word, first))):
@@ -122,33 +123,33 @@ def _find_layout(path: Path, target: str | int | None) -> _Layout:
     return _Layout(delimiter, tuple(name.strip() for name in first), len(first))
 
 
-def _fit(rows: Sequence[Row]) -> tuple[bool, int, int]:
-    """How well a delimiter cuts lines: into as many fields each, into numbers, into many."""
+def _delimiter_score(rows: Sequence[Row]) -> tuple[bool, int, int]:
+    """Return the score of a delimiter: lines of equal length, number of numeric fields, number of fields."""
     widths = {len(row) for row in rows}
     return widths != {1} and len(widths) == 1, sum(_is_number(cell) for row in rows for cell in row), len(rows[0])
 
 
 def _is_header(first: Row, rest: Sequence[Row]) -> bool:
-    """Whether the first line names columns: words above numbers, nothing but words, or pandas' numbers of columns."""
+    """Return whether the first line is a header: words above numbers, only words, or the column numbers of pandas."""
     above_numbers = [
         cell
         for j, cell in enumerate(first)
         if _is_word(cell) and any(_is_number(row[j]) for row in rest if j < len(row))
     ]
     if any(map(_is_number, first)) and not all(map(_is_name, above_numbers)):
-        return False  # a point, and what is no name a number that went wrong
+        return False  # a point with a malformed number
     return bool(above_numbers) or all(map(_is_word, first)) or (bool(rest) and _is_numbering(first))
 
 
 def _is_numbering(first: Row) -> bool:
-    """0, 1, 2 and so on, as pandas names columns that have no name; of two columns, it may as well be a point."""
+    """Return whether the line is 0, 1, 2, ..., the default names of pandas; two fields may as well be a point."""
     names = [cell.strip() for cell in first]
-    names = names[1:] if names[0] == "" else names  # above the row numbers
+    names = names[1:] if names[0] == "" else names  # above the column of row numbers
     return len(names) > 2 and names == [str(j) for j in range(len(names))]
 
 
 def _are_row_numbers(layout: _Layout, values: FloatArray) -> bool:
-    """Whether the first column labels rows: without a name, and another whole number for each, in any order."""
+    """Return whether the first column has no name and distinct integers in any order, as row labels."""
     labels = values[:, 0]
     return layout.columns()[0] == "" and len(np.unique(labels)) == len(labels) and bool((labels % 1 == 0).all())
 
@@ -158,7 +159,7 @@ def _is_number(cell: str) -> bool:
         float(cell)
     except ValueError:
         return False
-    return "_" not in cell  # which Python allows between digits and no file means as a number
+    return "_" not in cell  # Python accepts underscores between digits
 
 
 def _is_missing(cell: str) -> bool:
@@ -188,7 +189,7 @@ def _rows(lines: Sequence[str] | TextIO, delimiter: str | None) -> Iterator[Row]
 
 
 def _read_values(path: Path, layout: _Layout, place: int | None, labels: dict[str, int]) -> FloatArray:
-    """All columns as numbers; the target's are numbers of its ``labels``, which are filled in."""
+    """Return all columns as numbers; a target is replaced by the index of its label, which is added to ``labels``."""
 
     def number(text: str) -> int:
         return labels.setdefault(text.strip(), len(labels))
@@ -207,32 +208,37 @@ def _read_values(path: Path, layout: _Layout, place: int | None, labels: dict[st
                 ndmin=2,
             )
         except ValueError as error:
-            _explain(path, layout, place, error)
+            _raise_for_first_error(path, layout, place, error)
     if values.shape[1] != layout.width:
-        _explain(path, layout, place, ValueError(f"lines have {values.shape[1]} fields"))
+        _raise_for_first_error(path, layout, place, ValueError(f"lines have {values.shape[1]} fields"))
     gaps = _gaps(labels)
     if gaps or not np.isfinite(values).all():
-        _explain(path, layout, place, ValueError("values are missing or not finite"), gaps)
+        _raise_for_first_error(path, layout, place, ValueError("values are missing or not finite"), gaps)
     return values
 
 
 def _gaps(labels: Collection[str]) -> set[str]:
-    """Labels that stand for no target at all."""
+    """Return the labels that mark missing targets."""
     missing = _MISSING if any(map(_is_word, labels)) else _MISSING | _DASHES
     return {label for label in labels if label.lower() in missing}
 
 
 def _decode(codes: FloatArray, labels: dict[str, int]) -> FloatArray:
-    """The target's values: numbers where all of them are, else text."""
+    """Return the values of the target: numbers if all labels are numeric, otherwise text."""
     numeric = all(_is_number(label) for label in labels)
     return np.array([float(label) for label in labels] if numeric else list(labels))[codes]
 
 
-# --- what is wrong ---------------------------------------------------------------------------------------------------
+# --- error messages --------------------------------------------------------------------------------------------------
 
 
-def _explain(path: Path, layout: _Layout, place: int | None, error: ValueError, gaps: Collection[str] = ()) -> NoReturn:
-    """Say which line is wrong and why; ``error`` is what is known if none is found, ``gaps`` are no targets."""
+def _raise_for_first_error(
+    path: Path, layout: _Layout, place: int | None, error: ValueError, gaps: Collection[str] = ()
+) -> NoReturn:
+    """Raise a ValueError that names the first invalid line.
+
+    ``error`` is the original error, which is reported if no line is found; ``gaps`` are the labels of missing targets.
+    """
     columns = layout.columns()
     with _open(path) as stream:
         numbered = ((k, line) for k, line in enumerate(stream, start=1) if line.strip())
@@ -245,7 +251,13 @@ def _explain(path: Path, layout: _Layout, place: int | None, error: ValueError, 
                     f"{k} instead.{_hint_at_comments(header, line)}"
                 ) from error
             for j, cell in enumerate(row):
-                must = _demand(cell) if j != place else "have a target in every line" if cell.strip() in gaps else None
+                must = (
+                    _violated_requirement(cell)
+                    if j != place
+                    else "have a target in every line"
+                    if cell.strip() in gaps
+                    else None
+                )
                 if must is not None:
                     raise ValueError(
                         f"{path} must {must}. Got {cell!r} in line {k}, column {columns[j]!r} instead."
@@ -254,8 +266,8 @@ def _explain(path: Path, layout: _Layout, place: int | None, error: ValueError, 
     raise ValueError(f"{path} cannot be read as a table of numbers: {reason(error)}") from error
 
 
-def _demand(cell: str) -> str | None:
-    """What a file must do so that a cell is a coordinate; None where it is one."""
+def _violated_requirement(cell: str) -> str | None:
+    """Return the requirement that a cell violates; None if it is a finite number."""
     if _is_missing(cell):
         return "have no missing values"
     if not _is_number(cell):
@@ -270,7 +282,7 @@ def _hint_at_comments(header: str, line: str) -> str:
 
 
 def _hint_at_commas(cell: str) -> str:
-    """Of a number like 1,5, or of the end of one and the beginning of the next: 5;2."""
+    """Return a hint about decimal commas for a cell such as 1,5 or 5;2, the parts of two numbers."""
     if not {",", ";"} & set(cell) or not all(_is_number(part.replace(",", ".", 1)) for part in cell.split(";")):
         return ""
     return " If these are decimal commas, replace them by points."

@@ -1,4 +1,4 @@
-"""What a data set is."""
+"""Data structure of a data set, and standardization of its columns."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from blockbasis._utils.validation import check_points
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Points with what is known of them.
+    """Points with their targets and a description.
 
     Parameters
     ----------
     X : ndarray of shape (n, d)
+        Points.
     y : ndarray of shape (n,) or None
-        A class or a value for each point; None where there is none.
+        Class or value of each point; None if the data set has no target.
     name : str
+        Name of the data set.
     description : str
-        Size, columns, how they are coded, what y is.
+        Size, columns and their coding, and meaning of ``y``.
     source : str
-        Where the data come from, and their licence.
+        Origin of the data and their licence.
 
     Examples
     --------
@@ -46,16 +48,17 @@ class Dataset:
 
 
 def standardized(X: Any) -> FloatArray:
-    """Points with every column to mean 0 and standard deviation 1, as the paper has them.
+    """Scale every column to mean 0 and standard deviation 1, as in the paper.
 
     Parameters
     ----------
     X : array-like of shape (n, d)
+        Points.
 
     Returns
     -------
     ndarray of shape (n, d)
-        A new float64 array; constant columns are zero.
+        New float64 array; constant columns are zero.
 
     Examples
     --------
@@ -65,11 +68,11 @@ def standardized(X: Any) -> FloatArray:
            [ 1.,  0.]])
     """
     X = check_points(X, name="X", caller="standardized", dtype=np.float64)
-    # By a power of two, which changes no digit: squares of tiny numbers would vanish, and sums of huge ones overflow.
+    # Scaling by powers of two is exact, and prevents underflow and overflow of squares and sums.
     _, exponents = np.frexp(np.abs(X).max(axis=0))
     X = np.ldexp(X, -exponents)
     centred = X - X.mean(axis=0)
-    # A mean is rounded: what is left of a constant column, and its standard deviation, would be rounding.
+    # The mean is rounded, so that a constant column minus its mean would be rounding noise.
     constant = X.min(axis=0) == X.max(axis=0)
     centred[:, constant] = 0
     centred /= np.where(constant, 1, X.std(axis=0))

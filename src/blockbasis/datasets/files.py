@@ -1,4 +1,4 @@
-"""Points from a user's own file: CSV, NPZ, NPY, Parquet or LIBSVM."""
+"""Readers of data files: CSV, NPZ, NPY, Parquet and LIBSVM."""
 
 from __future__ import annotations
 
@@ -19,49 +19,51 @@ from blockbasis.datasets.cache import reading, reason
 from blockbasis.datasets.csvfile import Contents, find_column, read_csv
 from blockbasis.datasets.dataset import Dataset
 
-#: Columns named in a description.
+#: Largest number of column names in a description.
 _NAMES_SHOWN = 100
 #: Kinds of dtypes that hold real numbers.
 _REAL = "fiub"
-#: How members of an npz archive end.
+#: Suffix of the members of an npz archive.
 _NPY = ".npy"
-#: As pandas calls an index without a name: labels of rows, no coordinates.
+#: Name that pandas gives to an index without a name, which labels rows.
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 
 
 def load_file(path: str | os.PathLike[str], *, target: str | int | None = None) -> Dataset:
-    r"""Points from a file, by its extension.
+    r"""Load points from a file, whose format is determined by its extension.
 
     ======================================  =========================================================================
-    ``.csv``, ``.tsv``, ``.txt``, ``.data`` Text, a point to a line. The delimiter (comma, semicolon, tab, bar or
-                                            blanks) and whether there is a header are found out; a first column
-                                            without a name that numbers the rows, in whatever order, is left out.
-    ``.npz``                                Array ``X``, or the only one of two dimensions; ``y`` where there is one.
-    ``.npy``                                An array of two dimensions.
-    ``.parquet``                            Needs pyarrow: ``pip install blockbasis[data]``. An index of pandas' is left
-                                            out where it has no name.
-    ``.libsvm``, ``.svm``, ``.svmlight``    Labels become y. The points become dense.
+    ``.csv``, ``.tsv``, ``.txt``, ``.data`` Text with one point per line. The delimiter (comma, semicolon, tab, bar or
+                                            blanks) and the header are detected. A first column of row numbers
+                                            without a name is omitted.
+    ``.npz``                                Array ``X``, or the only two-dimensional array; array ``y`` is the target.
+    ``.npy``                                A two-dimensional array.
+    ``.parquet``                            Requires pyarrow: ``pip install blockbasis[data]``. An index of pandas
+                                            without a name is omitted.
+    ``.libsvm``, ``.svm``, ``.svmlight``    The labels are the target. The points are converted to a dense array.
     ======================================  =========================================================================
 
     Parameters
     ----------
     path : str or path-like
+        Path of the file.
     target : str or int, default=None
-        Column that becomes y, by name or by number (from the end when negative); for ``.npz`` also the name of an
-        array. It may hold text: class names. All other columns must be numbers.
+        Column that becomes y, by name or by number; negative numbers count from the end. For ``.npz`` it may be the
+        name of an array. The target may be text, as class names; all other columns must be numbers.
 
     Returns
     -------
     Dataset
-        X as float64, or as float32 when the file has it so; y is None without a target. Nothing is rescaled: see
-        `standardized`.
+        Data set with X in float64, or in float32 if the file has float32; y is None without a target. The columns are
+        not rescaled; see `standardized`.
 
     Raises
     ------
     ValueError
-        When the file is empty, ragged, or holds text, a missing value or an infinity; it says where.
+        If the file is empty, has lines of different lengths, or has text, a missing value or an infinity. The message
+        names the row and the column.
     MemoryError
-        When the points of a LIBSVM file are too large to be dense.
+        If the points of a LIBSVM file do not fit into memory as a dense array.
 
     Examples
     --------
@@ -114,7 +116,7 @@ def _check_path(path: Any) -> Path:
 
 
 def _check_numbers(path: Path, X: FloatArray, y: FloatArray | None, columns: Sequence[str | int]) -> None:
-    """Refuse what no point can hold, and say where it is."""
+    """Raise a ValueError that names the first NaN or infinity."""
     if not np.isfinite(X).all():
         row, column = np.argwhere(~np.isfinite(X))[0]
         raise ValueError(
@@ -128,7 +130,7 @@ def _check_numbers(path: Path, X: FloatArray, y: FloatArray | None, columns: Seq
         raise ValueError(f"{path} must be free of NaN and infinity. Got {y[row]} in row {row} of the target instead.")
 
 
-# --- one reader for each format --------------------------------------------------------------------------------------
+# --- readers of the formats ------------------------------------------------------------------------------------------
 
 
 def _read_npy(path: Path, target: str | int | None) -> Contents:
@@ -142,7 +144,7 @@ def _read_npz(path: Path, target: str | int | None) -> Contents:
     with reading(path, "npz file of numbers", ValueError) as stream, zipfile.ZipFile(stream) as archive:
         names = [member.removesuffix(_NPY) for member in archive.namelist() if member.endswith(_NPY)]
         tables = ["X"] if "X" in names else [name for name in names if _is_table(archive, name)]
-        # The others are none of our business, and may be of any kind.
+        # Other arrays are not read; they may be of any dtype.
         wanted = [name for name in names if name in (*tables[:1], label)]
         arrays: dict[str | int, FloatArray] = {name: _read_array(archive, name) for name in wanted}
     if len(tables) != 1:
@@ -165,7 +167,7 @@ def _read_npz(path: Path, target: str | int | None) -> Contents:
 
 
 def _is_table(archive: zipfile.ZipFile, name: str) -> bool:
-    """Whether an array's header is that of numbers in two dimensions; the array itself is not read."""
+    """Return whether an array is numeric and two-dimensional, from its header."""
     with archive.open(name + _NPY) as member:
         version = np.lib.format.read_magic(member)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
@@ -187,7 +189,7 @@ def _check_table(path: Path, X: FloatArray) -> FloatArray:
 
 
 def _split(path: Path, X: FloatArray, target: str | int | None) -> Contents:
-    """A table without names as points and target."""
+    """Split a table without column names into points and target."""
     if target is None:
         return X, None, range(X.shape[1])
     place = find_column(path, target, range(X.shape[1]))
@@ -204,10 +206,10 @@ def _read_parquet(path: Path, target: str | int | None) -> Contents:
             f"load_file needs pyarrow to read {path}: pip install pyarrow, or pip install blockbasis[data]."
         ) from error
     try:
-        # Not read_table, which cannot read columns of the same name.
+        # parquet.read_table cannot read columns of the same name.
         table = parquet.ParquetFile(path).read()
     except pa.ArrowException as error:
-        raise ValueError(f"{path} is not a whole Parquet file: {reason(error)}") from error
+        raise ValueError(f"{path} is not a complete Parquet file: {reason(error)}") from error
     table = table.select([j for j, name in enumerate(table.column_names) if not _UNNAMED_INDEX.fullmatch(name)])
     place = None if target is None else find_column(path, target, table.column_names)
     rest = [j for j in range(table.num_columns) if j != place]

@@ -1,4 +1,4 @@
-"""The paper's data sets by name: from a directory, from the cache, or from where they are published."""
+"""The data sets of the paper by name: from a directory, from the cache, or downloaded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from blockbasis.datasets.cache import (
     DATA_HOME,
     DatasetError,
     cache_directory,
-    digest,
+    data_digest,
     read_arrays,
     reason,
     write_arrays,
@@ -25,40 +25,41 @@ from blockbasis.datasets.dataset import Dataset, standardized
 from blockbasis.datasets.recipes import PENDIGITS_TRAINING, RECIPES, Arrays, Recipe
 
 _ALIASES = {"covertype": "covtype"}
-#: Names of parts: the whole, how many of its first rows, and what they are.
+#: Data sets that are the first rows of another data set: its name and the number of rows.
 _PARTS = {"pendigits-train": ("pendigits", PENDIGITS_TRAINING)}
-#: Every name that `load` takes, aliases apart.
+#: Names that `load` accepts, without aliases.
 NAMES = (*RECIPES, *_PARTS)
 
 
 def load(name: str, data_home: str | os.PathLike[str] | None = None, standardize: bool = True) -> Dataset:
-    """One of the paper's data sets.
+    """Load a data set of the paper.
 
-    It is looked for as ``NAME.npz`` (arrays X and y) in ``data_home``, then in `cache_directory`, and then downloaded
-    and kept in the cache. A checksum over the numbers is compared each time, so that a result rests on the same data
-    everywhere.
+    The function reads the file ``NAME.npz`` with arrays X and y from ``data_home`` or from `cache_directory`. If it is
+    in neither, the data set is downloaded and stored in the cache. A checksum of X and y ensures that results refer to
+    the same data everywhere.
 
     Parameters
     ----------
     name : str
         "abalone", "mushroom", "cpusmall", "pendigits", "census_house", "covtype" (or "covertype"), "emg", "ctg",
         "gesture" or "otto"; "pendigits-train" for the 7,494 training points that the paper's tables show.
-        "emg" and "otto" cannot be downloaded from here: without the files the error says what to get, and where to
-        put it.
+        "emg" and "otto" cannot be downloaded automatically; the error message states which files to get and where to
+        put them.
     data_home : str or path-like, default=None
-        Directory of your own; None: the one that the environment variable ``BLOCKBASIS_DATA`` names, if any.
+        Directory of the user's data sets; None selects the value of the environment variable ``BLOCKBASIS_DATA``, if
+        any.
     standardize : bool, default=True
-        Every column to mean 0 and standard deviation 1, as in the paper; constant columns to 0.
+        Whether to scale every column to mean 0 and standard deviation 1, as in the paper; constant columns become 0.
 
     Returns
     -------
     Dataset
-        X as float64; y as int64 for classes, as float64 for values.
+        Data set with X in float64 and y in int64 for classes or float64 for values.
 
     Raises
     ------
     DatasetError
-        When the data set is not at hand and cannot be downloaded, or is not what it should be.
+        If the data set is missing and cannot be downloaded, or if its checksum is wrong.
 
     Examples
     --------
@@ -80,18 +81,19 @@ def load(name: str, data_home: str | os.PathLike[str] | None = None, standardize
 
 
 def find(name: str, data_home: str | os.PathLike[str] | None = None) -> Path | None:
-    """Where a data set is at hand; None where `load` would have to download it.
+    """Return the path of a data set; None if `load` would have to download it.
 
     Parameters
     ----------
     name : str
+        Name of the data set, as in `load`.
     data_home : str or path-like, default=None
-        As in `load`.
+        Directory of the user's data sets, as in `load`.
 
     Returns
     -------
     Path or None
-        A file, or a folder of files that the user brought. What is in it has not been looked at.
+        File, or folder with the original files, that `load` would read. Its contents are not checked.
 
     Examples
     --------
@@ -127,7 +129,7 @@ def _check_home(data_home: Any, caller: str) -> Path | None:
 
 
 def _find(recipe: Recipe, home: Path | None) -> Arrays:
-    """X and y from the first place that has them."""
+    """Return X and y from the directory, from the cache or from the download, in this order."""
     file = f"{recipe.name}.npz"
     if home is not None:
         if (home / file).is_file():
@@ -140,7 +142,7 @@ def _find(recipe: Recipe, home: Path | None) -> Arrays:
         try:
             return _read(recipe, cached)
         except DatasetError as error:
-            damage = f" The copy in the cache is of no use: {error}"
+            damage = f" The copy in the cache is invalid: {error}"
     if recipe.download is None:
         raise DatasetError(f"{_instructions(recipe)}{damage}")
     return _downloaded(recipe, recipe.download, cached, damage)
@@ -154,15 +156,15 @@ def _converted(recipe: Recipe, convert: Callable[[Path], Arrays], folder: Path) 
     try:
         X, y = convert(folder)
     except (OSError, ValueError) as error:
-        raise DatasetError(f"The files in {folder} are not those of {recipe.name}: {error}") from error
+        raise DatasetError(f"The files in {folder} cannot be converted to {recipe.name}: {error}") from error
     return _verified(recipe, X, y, origin=folder)
 
 
 def _instructions(recipe: Recipe) -> str:
-    """What a user can do about a data set that is not at hand."""
+    """Return the instructions for a data set that is missing."""
     own = f"a directory that the environment variable {DATA_HOME} or the 'data_home' parameter of load names"
     if recipe.download is None:
-        return f"{recipe.name} has to be brought. {recipe.bring} the folder {recipe.name} of {own}."
+        return f"{recipe.name} cannot be downloaded automatically. {recipe.bring} the folder {recipe.name} of {own}."
     return (
         f"Connect to the internet and try again. Without it: put {recipe.name}.npz, from the cache_directory() of a "
         f"machine that has loaded it, into {own}."
@@ -171,29 +173,31 @@ def _instructions(recipe: Recipe) -> str:
 
 def _downloaded(recipe: Recipe, download: Callable[[], Arrays], cached: Path, damage: str) -> Arrays:
     try:
-        X, y = _verified(recipe, *download(), origin="what is there now")
-    except Exception as error:  # noqa: BLE001 (no network, no server, no such file, or something else in its place)
+        X, y = _verified(recipe, *download(), origin="the downloaded data set")
+    except Exception as error:  # noqa: BLE001 (network, server and file errors, and unexpected contents)
         raise DatasetError(
-            f"{recipe.name} is not at hand and could not be downloaded from {recipe.source}: {type(error).__name__}: "
-            f"{reason(error)}{damage} {_instructions(recipe)}"
+            f"{recipe.name} is not available locally and could not be downloaded from {recipe.source}: "
+            f"{type(error).__name__}: {reason(error)}{damage} {_instructions(recipe)}"
         ) from error
     try:
         write_arrays(cached, X, y)
     except OSError as error:
-        warnings.warn(f"{recipe.name} could not be kept in {cached.parent}: {reason(error)}", UserWarning, stacklevel=4)
+        warnings.warn(
+            f"{recipe.name} could not be stored in {cached.parent}: {reason(error)}", UserWarning, stacklevel=4
+        )
     return X, y
 
 
 def _verified(recipe: Recipe, X: FloatArray, y: FloatArray, *, origin: object) -> Arrays:
-    """X and y as given, once it is known that they are the data set's."""
+    """Return X and y after a check of their shapes and checksum."""
     if X.shape != recipe.shape or y.shape != X.shape[:1]:
         raise DatasetError(
-            f"{origin} is not the {recipe.name} that it should be. Got shapes {X.shape} and {y.shape} instead of "
-            f"{recipe.shape} and {recipe.shape[:1]}."
+            f"{origin} is not the expected {recipe.name}. X and y must have shapes {recipe.shape} and "
+            f"{recipe.shape[:1]}. Got {X.shape} and {y.shape} instead."
         )
-    if recipe.sha256 is not None and digest(X, y) != recipe.sha256:
+    if recipe.sha256 is not None and data_digest(X, y) != recipe.sha256:
         raise DatasetError(
-            f"{origin} is not the {recipe.name} that it should be: the checksum over X and y does not fit. Values, "
+            f"{origin} is not the expected {recipe.name}: the checksum of X and y does not match. Values, "
             "columns or the order of the rows differ."
         )
     return X, y

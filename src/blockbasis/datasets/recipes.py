@@ -1,6 +1,6 @@
-"""The paper's data sets: what each is, where it comes from, and how its files become X and y.
+"""The data sets of the paper: description, source, and conversion of the original files to X and y.
 
-Each recipe ends in the same numbers, in the same order, or is refused: a checksum over X and y is part of it.
+Every recipe has a checksum of X and y, so that changed sources are detected.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _OTTO = "https://www.kaggle.com/c/otto-group-product-classification-challenge"
 UCI = "https://archive.ics.uci.edu/static/public"
 _TIMEOUT = 60  # seconds without an answer
 _CC_BY = "CC BY 4.0"
-#: Rows of Pendigits that are its training part.
+#: Number of rows of the training part of Pendigits.
 PENDIGITS_TRAINING = 7494
-#: Rows drawn from each action of EMG, as many as the paper has.
+#: Number of rows sampled from each action of EMG, as in the paper.
 _ROWS_PER_ACTION = 1500
 _EMG_ACTIONS = (
     *("Bowing", "Clapping", "Handshaking", "Hugging", "Jumping", "Running", "Seating", "Standing", "Walking", "Waving"),
@@ -53,25 +53,26 @@ Arrays = tuple[FloatArray, FloatArray]
 
 @dataclass(frozen=True)
 class Recipe:
-    """One data set and how to get it.
+    """Description of a data set and functions that obtain it.
 
     Parameters
     ----------
     name : str
+        Name of the data set.
     shape : tuple of int
-        Points and columns.
+        Numbers of points and of columns.
     task : str
-        "classification", with whole numbers as y, or "regression".
+        "classification", with integers as y, or "regression".
     sha256 : str or None
-        `cache.digest` of X and y; None where the owner does not let the data be passed on.
+        `cache.data_digest` of X and y; None if the licence forbids redistribution.
     description : str
     source : str
     download : callable or None
-        Fetches and converts; None when the user has to bring the files.
+        Function that downloads the files and returns X and y; None if the user must provide the files.
     convert : callable or None
-        From a folder with files that the user brought.
+        Function that returns X and y from a folder with the original files.
     bring : str
-        What to get and put into that folder, for a data set that cannot be downloaded.
+        Instructions for the files of that folder, for a data set that cannot be downloaded.
     """
 
     name: str
@@ -85,24 +86,24 @@ class Recipe:
     bring: str = ""
 
 
-# --- getting files ---------------------------------------------------------------------------------------------------
+# --- downloads -------------------------------------------------------------------------------------------------------
 
 
 def _uci(number: int, title: str) -> zipfile.ZipFile:
-    """An archive of the UCI repository, held in memory."""
+    """Download an archive of the UCI repository into memory."""
     with urllib.request.urlopen(f"{UCI}/{number}/{title}.zip", timeout=_TIMEOUT) as answer:
         return zipfile.ZipFile(io.BytesIO(answer.read()))
 
 
 def _lines(archive: zipfile.ZipFile, name: str) -> list[str]:
-    """Lines of a file of an archive, in whatever folder it lies."""
+    """Return the lines of a file of an archive, in any of its folders."""
     (member,) = (path for path in archive.namelist() if path.rsplit("/", maxsplit=1)[-1] == name)
     return [line for line in archive.read(member).decode().splitlines() if line.strip()]
 
 
 def _openml(data_id: int, columns: Sequence[str], target: str) -> Arrays:
-    """Columns of a data set of OpenML, by name."""
-    # Without pandas, and as numbers: categories come as their places in a list.
+    """Download columns of a data set of OpenML, by name."""
+    # As numbers and without pandas: a category is its index in the list of categories.
     found = fetch_openml(data_id=data_id, target_column=None, as_frame=False, parser="liac-arff", cache=False)
 
     def column(name: str) -> FloatArray:
@@ -114,7 +115,7 @@ def _openml(data_id: int, columns: Sequence[str], target: str) -> Arrays:
     return np.column_stack([column(name) for name in columns]), column(target)
 
 
-# --- one conversion for each data set --------------------------------------------------------------------------------
+# --- conversions of the data sets ------------------------------------------------------------------------------------
 
 
 def _abalone() -> Arrays:
@@ -126,7 +127,7 @@ def _abalone() -> Arrays:
 
 def _mushroom() -> Arrays:
     rows = np.array([line.strip().split(",") for line in _lines(_uci(73, "mushroom"), "agaricus-lepiota.data")])
-    stalk_root = 11  # has missing values, and LIBSVM leaves it out
+    stalk_root = 11  # it has missing values, and the LIBSVM version omits it
     columns = [column for j, column in enumerate(rows.T) if j not in (0, stalk_root)]
     X = np.column_stack([column[:, np.newaxis] == np.unique(column) for column in columns])
     return X.astype(np.float64), np.where(rows[:, 0] == "e", 1, 2)
@@ -148,7 +149,7 @@ def _census_house() -> Arrays:
 
 
 def _covtype() -> Arrays:
-    with tempfile.TemporaryDirectory() as folder:  # what is kept is kept once, in our own cache
+    with tempfile.TemporaryDirectory() as folder:  # only the cache of this package stores the data
         X, y = fetch_covtype(data_home=folder, return_X_y=True)
     return X, y
 
@@ -156,7 +157,7 @@ def _covtype() -> Arrays:
 def _ctg() -> Arrays:
     table, y = _openml(1466, _CTG_COLUMNS, "Class")
     begin, end, X = table[:, :1], table[:, 1:2], table[:, 2:]
-    X[:, _CTG_COUNTS] /= end - begin  # per second, as on the sheet 'Data' of UCI's workbook
+    X[:, _CTG_COUNTS] /= end - begin  # counts per second, as on the sheet 'Data' of UCI's workbook
     return X, y
 
 
@@ -187,10 +188,12 @@ def _only(folder: Path, part: str, name: str) -> Path:
 def _otto(folder: Path) -> Arrays:
     table = load_file(folder / "train.csv", target="target")
     labels: Any = table.y
-    return table.X[:, 1:], np.array([int(label.removeprefix("Class_")) for label in labels])  # the first is the id
+    return table.X[:, 1:], np.array(
+        [int(label.removeprefix("Class_")) for label in labels]
+    )  # the first column is the id
 
 
-# --- the table -------------------------------------------------------------------------------------------------------
+# --- recipes ---------------------------------------------------------------------------------------------------------
 
 _ALL = (
     Recipe(

@@ -1,7 +1,7 @@
-"""Generators of the paper's synthetic points.
+"""Generators of the synthetic data of the paper.
 
-The paper gives the shapes of its two-dimensional and ten-dimensional examples (section 2.3), not all of their numbers;
-the defaults here are ours where it is silent, and the docstrings say which.
+The paper describes its two-dimensional and ten-dimensional examples in section 2.3 without all numbers. The docstrings
+state which defaults are choices of this package.
 """
 
 from __future__ import annotations
@@ -15,25 +15,26 @@ import numpy as np
 from blockbasis._utils.typing import FloatArray, IntArray, Seed
 from blockbasis._utils.validation import check_integer, check_positive, check_rng
 
-#: Shares of the points: of the inner clusters in turn, and of the small clusters on the border.
+#: Fractions of the points in the two inner clusters, and in the small clusters on the boundary.
 _INNER_SHARES = (0.2, 0.1)
 _SMALL_SHARE = 1 / 3
-#: How far from the middle inner clusters lie, as a part of the way to touching the border from inside.
+#: Distance of the inner clusters from the origin, relative to the distance at which they touch the unit sphere.
 _OFFSET = 0.7
-#: A cell of the chequered box is so many standard deviations wide, so that its points do not stray into the next.
+#: Width of a grid cell in standard deviations of its cluster: neighbouring clusters hardly overlap.
 _DEVIATIONS_PER_CELL = 8
 
 
 def unit_cube_mixture(n: int, d: int, *, n_centers: int = 10, spread: float = 0.1, rng: Seed = None) -> FloatArray:
-    """Normal clouds around centres drawn uniformly in the unit cube (the paper's section 4.2.4).
+    """Mixture of normal distributions with centres drawn uniformly in the unit cube (the paper's section 4.2.4).
 
     Parameters
     ----------
     n : int
-        Points, shared among the centres at random.
+        Number of points; the centre of each point is random.
     d : int
         Dimension.
     n_centers : int, default=10
+        Number of centres.
     spread : float, default=0.1
         Standard deviation along each dimension.
     rng : int, Generator or None
@@ -63,18 +64,18 @@ def alternating_clusters(
 ) -> tuple[FloatArray, IntArray]:
     """Normal clusters on a grid in the unit square, with two labels that alternate as on a chessboard.
 
-    The more clusters, the smaller they are and the smaller the radius of curvature of the decision boundary (the
-    paper's section 2.3, with 4, 20 and 100 clusters).
+    More clusters are smaller, and the decision boundary has a smaller radius of curvature. The paper has 4, 20 and 100
+    clusters in section 2.3.
 
     Parameters
     ----------
     n : int
-        Points, shared evenly.
+        Number of points, distributed evenly among the clusters.
     n_clusters : int, default=4
-        The grid is the one of so many cells that is nearest to a square: 2 x 2, 4 x 5, 10 x 10.
+        Number of clusters. The grid is the most nearly square one with this number of cells: 2 x 2, 4 x 5, 10 x 10.
     spread : float, default=None
-        Standard deviation of each cluster along each dimension; None: an eighth of the shorter side of a cell, our
-        choice, with which neighbours hardly meet.
+        Standard deviation of each cluster along each dimension. None selects an eighth of the shorter side of a cell,
+        so that neighbouring clusters hardly overlap; the paper does not give it.
     rng : int, Generator or None
 
     Returns
@@ -107,16 +108,16 @@ def alternating_clusters(
 def circles_in_circle(
     n: int, *, radii: tuple[float, float] = (0.5, 0.25), gap: float = 0.05, rng: Seed = None
 ) -> tuple[FloatArray, IntArray]:
-    """Two discs of different radii surrounded by the rest of the unit disc, each with its own label.
+    """Two discs of different radii inside the unit disc, and the rest of the unit disc, with three labels.
 
-    The smaller the disc, the smaller the bandwidth that its class wants (the paper's section 2.3).
+    The best bandwidth of the smaller disc is smaller (the paper's section 2.3).
 
     Parameters
     ----------
     n : int
-        Points: 70% around the discs, 20% in the first, 10% in the second.
+        Number of points: 70% outside of the discs, 20% in the first disc and 10% in the second.
     radii : tuple of two floats, default=(0.5, 0.25)
-        Of the inner discs. The paper does not give them.
+        Radii of the inner discs. The paper does not give them.
     gap : float, default=0.05
         Width of the empty ring around each inner disc.
     rng : int, Generator or None
@@ -125,11 +126,11 @@ def circles_in_circle(
     -------
     X : ndarray of shape (n, 2)
     y : ndarray of shape (n,)
-        0 around the discs, 1 in the first, 2 in the second.
+        0 outside of the discs, 1 in the first disc, 2 in the second.
 
     See Also
     --------
-    nested_clusters : The same in more dimensions.
+    nested_clusters : Balls in higher dimensions.
 
     Examples
     --------
@@ -145,16 +146,18 @@ def circles_in_circle(
 def nested_clusters(
     n: int, d: int = 10, *, radii: tuple[float, float] = (0.5, 0.25), gap: float = 0.05, rng: Seed = None
 ) -> tuple[FloatArray, IntArray]:
-    """Two balls of different radii surrounded by the rest of the unit ball (the paper's section 2.3, in dimension 10).
+    """Two balls of different radii inside the unit ball, and the rest of the unit ball, with three labels.
+
+    The paper has them in dimension 10 (section 2.3).
 
     Parameters
     ----------
     n : int
-        Points: 70% around the balls, 20% in the first, 10% in the second, uniform in each.
+        Number of points: 70% outside of the balls, 20% in the first ball and 10% in the second, uniform in each set.
     d : int, default=10
         Dimension.
     radii : tuple of two floats, default=(0.5, 0.25)
-        Of the inner balls. The paper does not give them.
+        Radii of the inner balls. The paper does not give them.
     gap : float, default=0.05
         Width of the empty shell around each inner ball.
     rng : int, Generator or None
@@ -163,11 +166,11 @@ def nested_clusters(
     -------
     X : ndarray of shape (n, d)
     y : ndarray of shape (n,)
-        0 around the balls, 1 in the first, 2 in the second.
+        0 outside of the balls, 1 in the first ball, 2 in the second.
 
     See Also
     --------
-    circles_in_circle : The same in the plane.
+    circles_in_circle : Discs in the plane.
 
     Examples
     --------
@@ -196,12 +199,12 @@ def _nested(n: int, d: int, radii: Any, gap: float, rng: Seed, caller: str) -> t
 
 
 def _offsets(radii: FloatArray) -> FloatArray:
-    """Places of the inner balls on the first axis, one on either side of the middle."""
+    """Return the first coordinates of the centres of the inner balls, one on either side of the origin."""
     return np.asarray(np.array([-1.0, 1.0]) * _OFFSET * (1 - radii))
 
 
 def _check_radii(radii: Any, gap: float, caller: str) -> FloatArray:
-    must = f"two positive radii of balls that fit side by side into the unit ball, {gap:g} apart from all else"
+    must = f"two positive radii of balls that fit into the unit ball with a gap of {gap:g}"
     message = f"The 'radii' parameter of {caller} must be {must}. Got {radii!r} instead."
     if isinstance(radii, str) or not isinstance(radii, (Sequence, np.ndarray)) or len(radii) != 2:
         raise TypeError(message)
@@ -214,7 +217,7 @@ def _check_radii(radii: Any, gap: float, caller: str) -> FloatArray:
 
 
 def _surrounding(n: int, centers: FloatArray, radii: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Uniform points of the unit ball that lie outside of the balls given."""
+    """Sample uniform points of the unit ball outside of the given balls, by rejection."""
     found = np.empty((0, centers.shape[1]))
     while len(found) < n:
         drawn = _in_ball(n, centers.shape[1], rng)
@@ -224,7 +227,7 @@ def _surrounding(n: int, centers: FloatArray, radii: FloatArray, rng: np.random.
 
 
 def _in_ball(n: int, d: int, rng: np.random.Generator) -> FloatArray:
-    """Uniform points of the unit ball: a direction, and a radius whose d-th power is uniform."""
+    """Sample uniform points of the unit ball: a uniform direction, and a radius whose d-th power is uniform."""
     directions = rng.standard_normal((n, d))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     return np.asarray(directions * rng.uniform(size=(n, 1)) ** (1 / d))
@@ -233,26 +236,26 @@ def _in_ball(n: int, d: int, rng: np.random.Generator) -> FloatArray:
 def overlapping_clusters(
     n: int, n_clusters: int = 8, *, radius: float = 0.2, rng: Seed = None
 ) -> tuple[FloatArray, IntArray]:
-    """Small discs centred on the border of the unit disc, half of each inside of it.
+    """Small discs centred on the boundary of the unit disc, with another label than the unit disc.
 
-    The decision boundary curves around each small disc, but no bandwidth separates the halves that overlap (the paper's
-    section 2.3, with radius 0.2).
+    About half of each small disc overlaps the unit disc. The decision boundary curves around each small disc, but no
+    bandwidth separates the overlapping parts (the paper's section 2.3, with radius 0.2).
 
     Parameters
     ----------
     n : int
-        Points: a third in the small discs, shared evenly, the others in the large one; uniform in each.
+        Number of points: a third in the small discs, distributed evenly, the others in the unit disc; uniform in each.
     n_clusters : int, default=8
-        Small discs, evenly around the large one. The paper does not give their number.
+        Number of small discs, at equal angles. The paper does not give it.
     radius : float, default=0.2
-        Of the small discs.
+        Radius of the small discs.
     rng : int, Generator or None
 
     Returns
     -------
     X : ndarray of shape (n, 2)
     y : ndarray of shape (n,)
-        0 for the large disc, 1 for the small ones.
+        0 for the unit disc, 1 for the small discs.
 
     Examples
     --------
@@ -273,7 +276,7 @@ def overlapping_clusters(
 
 
 def _shuffled(clusters: Sequence[FloatArray], rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
-    """Points of all clusters in random order, labelled by their cluster."""
+    """Return the points of all clusters in random order, and the index of the cluster of each point."""
     labels = np.repeat(np.arange(len(clusters)), [len(cluster) for cluster in clusters])
     order = rng.permutation(len(labels))
     return np.concatenate(clusters)[order], labels[order]

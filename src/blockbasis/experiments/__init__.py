@@ -1,4 +1,4 @@
-"""The paper's figures and tables, measured again."""
+"""Reproduction of the figures and tables of the paper."""
 
 from blockbasis.experiments.comparison import compare as compare
 from blockbasis.experiments.framework.base import Experiment as Experiment

@@ -1,4 +1,4 @@
-"""Error against memory of all methods on anyone's points."""
+"""Comparison of all methods on given points: error against memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from blockbasis.experiments.framework.running import run
 from blockbasis.kernels import CallableKernel, as_kernel
 from blockbasis.report import figures
 
-#: Floats per point.
+#: Default budgets in floats per point.
 BUDGETS = (10, 20, 50, 100)
 
 
@@ -36,25 +36,27 @@ def compare(
     runs: int = 3,
     seed: int = 0,
 ) -> Result:
-    """Relative error of each method at each budget of memory.
+    """Compute the relative error of each method at each budget.
 
     Parameters
     ----------
     X : array-like of shape (n, d)
     kernel : Kernel or callable
     methods : sequence of str
-        As `blockbasis.baselines.approximate` names them; all that work to a budget by default. "meka" and "clra" have
-        as many clusters as "bbf-paper": sqrt(n) / 4.
+        Names of `blockbasis.baselines.approximate`; by default all methods that accept a budget. "meka", "clra" and
+        "bbf-paper" have sqrt(n) / 4 clusters.
     budgets : sequence of int, default=(10, 20, 50, 100)
-        Floats per point, at least 3.
+        Budgets in floats per point, at least 3.
     runs : int, default=3
-        Of each method, with different random numbers.
+        Number of runs of each method with different random numbers.
     seed : int, default=0
+        Seed of the random numbers.
 
     Returns
     -------
     Result
-        A row for each run; where a method cannot serve a budget or the kernel, a row with a note that says why.
+        Result with a row for each run. If a method does not support a budget or the kernel, the row has a note with the
+        reason.
 
     Examples
     --------
@@ -78,7 +80,7 @@ def compare(
         "columns": X.shape[1],
         "kernel": type(kernel).__name__ if isinstance(kernel, CallableKernel) else repr(kernel),
     }
-    # A part for each run, so that its random numbers do not depend on what else is compared.
+    # One part per run, so that its random numbers do not depend on the other methods and budgets.
     parts = [
         {"method": method, "floats": floats, "run": each, **shared}
         for method in methods
@@ -106,7 +108,7 @@ def _row(X: FloatArray, kernel: Any, settings: Settings, rng: np.random.Generato
     method, floats = settings["method"], settings["floats"]
     try:
         return error_row(X, kernel, method, floats, rng)
-    except ValueError as error:  # the points and the kernel are fine: it is the method that cannot serve them
+    except ValueError as error:  # points and kernel are checked, so that the method does not support them
         return {"note": f"{method}, {floats} floats per point: {error}"}
 
 

@@ -1,4 +1,4 @@
-"""All experiments, in the order of the paper."""
+"""List of all experiments, in the order of the paper."""
 
 from __future__ import annotations
 

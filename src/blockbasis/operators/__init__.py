@@ -1,4 +1,4 @@
-"""What a factorization is: its data, its products, and the file that holds it. Nothing of how it is made."""
+"""Factorizations as data structures: their arrays, products and files. Package `construction` computes them."""
 
 from blockbasis.operators.block_basis import BlockBasis as BlockBasis
 from blockbasis.operators.block_diagonal import BlockDiagonal as BlockDiagonal
@@ -11,6 +11,7 @@ from blockbasis.operators.extension import Extension as Extension
 from blockbasis.operators.inner import Cutoff as Cutoff
 from blockbasis.operators.inner import InnerMatrix as InnerMatrix
 from blockbasis.operators.product import Product as Product
+from blockbasis.operators.product import RealOperator as RealOperator
 from blockbasis.operators.storage import StorageError as StorageError
 from blockbasis.operators.storage import load as load
 from blockbasis.operators.storage import save as save

@@ -1,4 +1,4 @@
-"""The factorization as immutable data, with its products, in the order of the caller's points."""
+"""Block basis factorization of a symmetric kernel matrix as immutable data, with its products and its extension."""
 
 from __future__ import annotations
 
@@ -22,46 +22,47 @@ from blockbasis.operators.entries import Entries
 from blockbasis.operators.error_estimate import ErrorEstimate
 from blockbasis.operators.extension import Extension
 from blockbasis.operators.inner import Cutoff, InnerMatrix
-from blockbasis.operators.product import Product
+from blockbasis.operators.product import RealOperator
 from blockbasis.operators.shortening import held_variance, largest_variances, shortened, variance_roots
 from blockbasis.partition import Partition
 
-#: No entry of an extension exceeds this multiple of k(x, x), for kernels that have the same for all x.
+#: Bound of the entries of an extension, relative to k(x, x), for kernels with constant k(x, x): 1.5 less rounding.
 _LARGEST_ENTRY = 1.4999
-#: New points and landmarks between which the error of an extension is estimated, at most.
+#: Largest numbers of new points and of landmarks between which the error of an extension is estimated.
 _CHECKED_POINTS = 256
 _PROBES = 1024
-#: New points are unlike the old ones where the error of their rows is so many times that of the factorization, as at
-#: least so many new points show.
-_UNLIKE = 4.0
-_LEAST_CHECKED = 20
+#: Error of an extension, relative to that of the factorization, above which `extend` warns.
+_WARNING_RATIO = 4.0
+#: Smallest number of new points for which `extend` warns: the error at fewer points varies too much.
+_MIN_CHECKED = 20
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BlockBasis(Product):
-    """K ~ U C Uᵀ + D: a kernel matrix in block basis form, as `blockbasis.factorize` returns it.
+class BlockBasis(RealOperator):
+    """Block basis factorization K ~ U C Uᵀ + D of a kernel matrix, as `blockbasis.factorize` returns it.
 
-    A `scipy.sparse.linalg.LinearOperator`; every array in it is read-only.
+    It is a `scipy.sparse.linalg.LinearOperator`, and its arrays are read-only. Rows and columns are in the order of the
+    caller's points.
 
     Parameters
     ----------
     kernel : Kernel or None
-        What `extend` evaluates; None after loading a factorization of a user's own function. The centres of the
-        partition and the points of the extensions are in its coordinates.
+        Kernel that `extend` evaluates; None if a factorization with a user's kernel function was loaded without the
+        function. The centres of the partition and the points of the extensions are in its coordinates.
     basis : BlockDiagonal
-        U, one orthonormal block for each cluster.
+        Block-diagonal matrix U with one orthonormal block for each cluster.
     inner : InnerMatrix
-        C, symmetric.
+        Symmetric inner matrix C.
     diagonal_part : ndarray of shape (n,) or None
-        D, in the order of the caller's points.
+        Diagonal of D, in the order of the caller's points.
     extensions : tuple of Extension
-        How each cluster's basis continues to new points.
+        Extension of the basis of each cluster to new points.
     entries : Entries
-        Kernel entries evaluated to build it.
+        Numbers of kernel entries evaluated during the construction.
     cutoff : Cutoff or None
-        Record of the blocks of C that were dropped, when ``cutoff`` was given.
+        Record of the blocks of C that were set to zero, if ``cutoff`` was given.
     error_estimate : ErrorEstimate or None
-        Relative Frobenius error, from a sample of exact entries, when a tolerance or a budget was given.
+        Relative Frobenius error, estimated from a sample of exact entries, if a tolerance or a budget was given.
 
     Examples
     --------
@@ -97,29 +98,32 @@ class BlockBasis(Product):
 
     @property
     def partition(self) -> Partition:
+        """Partition of the points into clusters."""
         return self.basis.partition
 
     @property
     def bases(self) -> tuple[FloatArray, ...]:
-        """U_i of each cluster, of shape (n_i, r_i), rows in cluster order."""
+        """Basis U_i of each cluster, of shape (n_i, r_i), with rows in cluster order."""
         return self.basis.blocks
 
     @property
     def ranks(self) -> IntArray:
+        """Number of basis vectors of each cluster."""
         return self.basis.ranks
 
     @property
     def n_clusters(self) -> int:
+        """Number of clusters."""
         return self.partition.n_clusters
 
     @property
     def stored(self) -> int:
-        """Floats that a product reads: U, each kept entry of C once per symmetric pair, D. The paper's memory."""
+        """Number of floats of U, C and D, a symmetric pair of entries of C counted once. This is the paper's memory."""
         return self.basis.size + self.inner.stored + (0 if self.diagonal_part is None else self.shape[0])
 
     @property
     def nbytes(self) -> int:
-        """Bytes of everything kept: the extension and the partition too."""
+        """Number of bytes of all arrays, including the extensions and the partition."""
         partition = self.partition
         arrays = [partition.order, partition.starts, partition.centers, partition.radii, *self._optional_arrays()]
         return self.basis.nbytes + self.inner.nbytes + sum(array.nbytes for array in arrays)
@@ -137,13 +141,13 @@ class BlockBasis(Product):
         return self
 
     def diagonal(self) -> FloatArray:
-        """Diagonal of the approximation."""
+        """Return the diagonal of U C Uᵀ + D."""
         values = np.empty(self.shape[0], dtype=self.dtype)
         values[self.partition.order] = held_diagonal(self.basis, self.inner)
         return values if self.diagonal_part is None else values + self.diagonal_part
 
     def frobenius_norm(self) -> float:
-        """Root of the sum of all squared entries, from the factors: U is orthonormal."""
+        """Return the Frobenius norm, computed from C and D because U is orthonormal."""
         energy = self.inner.energy
         if self.diagonal_part is not None:
             D = self.diagonal_part.astype(np.float64)
@@ -152,31 +156,34 @@ class BlockBasis(Product):
         return math.sqrt(max(energy, 0.0))
 
     def extend(self, X_new: Any) -> CrossBlockBasis:
-        """Operator for K(X_new, X), without touching the points factored, and without white noise.
+        """Return an operator for K(X_new, X) between new points and the factorized points, without white noise.
 
-        Each new point takes the basis of the cluster i with the nearest centre: K(x, X) ~ u(x) C_i Uᵀ. Far from the
-        points that u(x) was fitted to, u(x) can become too long. It is then shortened until u(x)ᵀ C_ii u(x), the
-        variance that the approximation gives to x, is at most k(x, x), or the largest variance of an old point of the
-        cluster when that is more. C is positive semi-definite, so that no entry of K(x, X) exceeds what the kernel
-        allows.
-
-        New points that are farther from the old points than a bandwidth are not represented by the basis. The result
-        therefore has its own ``error_estimate``, from exact entries between some of the new points and some landmarks,
-        and an `AccuracyWarning` tells where this error is far above that of the factorization.
+        The kernel is evaluated between the new points and the landmarks of the extensions only.
 
         Parameters
         ----------
         X_new : array-like of shape (m, d)
+            New points.
 
         Returns
         -------
         CrossBlockBasis
-            Of shape (m, n).
+            Operator of shape (m, n). Its ``error_estimate`` is computed from exact entries between a sample of the new
+            points and a sample of the landmarks.
 
         Warns
         -----
         AccuracyWarning
-            If the estimated error exceeds four times that of the factorization.
+            If the estimated error exceeds four times that of the factorization. The basis does not represent new
+            points whose distance from the factorized points is larger than the bandwidth.
+
+        Notes
+        -----
+        A new point x belongs to the cluster i with the nearest centre, and K(x, X) ~ u(x)ᵀ C_i Uᵀ with the extension
+        u(x) of the basis of the cluster and the block row C_i. The factorization assigns the variance
+        u(x)ᵀ C_ii u(x) to x. Far from the landmarks this variance can exceed k(x, x); u(x) is then scaled down until
+        the variance is at most k(x, x), or at most the largest variance of a factorized point of the cluster if that is
+        larger. C is positive semi-definite, so that the entries of K(x, X) are bounded as those of the kernel.
 
         Examples
         --------
@@ -191,19 +198,19 @@ class BlockBasis(Product):
         """
         if self.kernel is None:
             raise ValueError(
-                "This factorization was made with a kernel callable, which a file cannot hold. Give it again: "
+                "This factorization was made with a kernel callable, which a file cannot hold. Give it to load: "
                 "blockbasis.load(path, kernel=function)."
             )
         n_features = self.kernel.n_features or self.partition.centers.shape[1]
         X = check_points(X_new, name="X_new", caller="extend", n_features=n_features, dtype=self.dtype)
         X = self.kernel.coordinates(X)
-        U = self._continued(X)
-        estimate = self._error_at(X, U)
-        self._warn_of_unlike_points(estimate, len(X))
+        U = self._extended_basis(X)
+        estimate = self._extension_error(X, U)
+        self._warn_of_large_error(estimate, len(X))
         return CrossBlockBasis(U, self.inner, self.basis, error_estimate=estimate)
 
-    def _continued(self, X: FloatArray) -> BlockDiagonal:
-        """u(x) of new points, mapped, grouped by the nearest centre."""
+    def _extended_basis(self, X: FloatArray) -> BlockDiagonal:
+        """Return u(x) of new points, given in kernel coordinates, grouped by the nearest centre."""
         assert self.kernel is not None
         core, rows = self.kernel.core, self.partition.regroup(X)
         ordered = X[rows.order]
@@ -214,27 +221,27 @@ class BlockBasis(Product):
                 block[tile] = self._coordinates(core, own[tile], i)
         return U.freeze()
 
-    def _error_at(self, X: FloatArray, U: BlockDiagonal) -> ErrorEstimate:
-        """Relative error of K(X_new, X), from entries between some new points, mapped, and the probes.
+    def _extension_error(self, X: FloatArray, U: BlockDiagonal) -> ErrorEstimate:
+        """Estimate the relative error of K(X_new, X) from entries between new points and landmarks.
 
-        ``U`` has u(x) of the new points.
+        ``X`` are the new points in kernel coordinates, and ``U`` holds their u(x).
         """
         assert self.kernel is not None
         if len(X) > _CHECKED_POINTS:
             X = X[np.random.default_rng(0).choice(len(X), _CHECKED_POINTS, replace=False)]
-            U = self._continued(X)
+            U = self._extended_basis(X)
         points, of_points, weights = self._probes
         exact = self.kernel.core.block(points, X).astype(np.float64)
         difference = exact - CrossBlockBasis(of_points, self.inner, U).todense()
         return ErrorEstimate.of_sampled_rows(weights @ difference**2, weights @ exact**2)
 
-    def _warn_of_unlike_points(self, estimate: ErrorEstimate, count: int) -> None:
-        """Warn where the error at ``count`` new points is far above that of the factorization; few points vary."""
+    def _warn_of_large_error(self, estimate: ErrorEstimate, count: int) -> None:
+        """Warn if the error at ``count`` new points is far above that of the factorization."""
         assert self.kernel is not None
-        if self.error_estimate is None or self.kernel.noise or count < _LEAST_CHECKED:
+        if self.error_estimate is None or self.kernel.noise or count < _MIN_CHECKED:
             return
         expected = max(self.error_estimate.value, float(np.finfo(self.dtype).eps))
-        if estimate.value - estimate.stderr > _UNLIKE * expected:
+        if estimate.value - estimate.stderr > _WARNING_RATIO * expected:
             warnings.warn(
                 f"The relative error of K(X_new, X) is about {estimate.value:.2g}, and that of the factorization "
                 f"{expected:.2g}: many new points are far from the points that were factorized. Factorize both "
@@ -245,30 +252,30 @@ class BlockBasis(Product):
 
     @cached_property
     def _probes(self) -> tuple[FloatArray, BlockDiagonal, FloatArray]:
-        """Some landmarks of all clusters, mapped, u(x) of each, and the number of points that each represents."""
+        """Sample of landmarks in kernel coordinates, their u(x), and the number of points that each represents."""
         rng, most = np.random.default_rng(0), math.ceil(2 * _PROBES / self.n_clusters)
         some = [e.points[rng.permutation(len(e.points))[:most]] for e in self.extensions]
         points = np.unique(np.concatenate(some), axis=0)
         if len(points) > _PROBES:
             points = points[rng.choice(len(points), _PROBES, replace=False)]
-        U = self._continued(points)
+        U = self._extended_basis(points)
         sizes = self.partition.sizes / np.maximum(U.partition.sizes, 1)
         return points, U, sizes[U.partition.labels]
 
     def _coordinates(self, core: Kernel, X: FloatArray, i: int) -> FloatArray:
-        """u(x) of new points, mapped, in cluster ``i``, none longer than its own variance allows."""
+        """Return u(x) of new points of cluster ``i``, in kernel coordinates, scaled down to the allowed variance."""
         extension, (roots, largest) = self.extensions[i], self._variances
-        # As the transpose of K(points, X): distances are centred on the first points, which no far new point may blur.
+        # The first argument centres the distances. Landmarks first: a far new point would cost the others digits.
         u = core.block(extension.points, X).T @ extension.coefficients
         allowed = np.maximum(core.diagonal(X), largest[i])
-        if core.at_zero is not None:  # old points of a poor factorization may have far more than k(x, x)
+        if core.at_zero is not None:  # an inaccurate factorization may have variances far above k(x, x)
             most = _LARGEST_ENTRY * core.at_zero
             allowed = np.minimum(allowed, most**2 / max(float(largest.max()), most)) if most else allowed
         return shortened(u, held_variance(u, roots[i]), allowed)
 
     @cached_property
     def _variances(self) -> tuple[tuple[FloatArray, ...], FloatArray]:
-        """What `extend` shortens by: computed at its first call, and kept."""
+        """Roots of C_ii and largest variances of all clusters, for the bound in `extend`."""
         return variance_roots(self.inner), largest_variances(self.basis, self.inner)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -285,7 +292,7 @@ class BlockBasis(Product):
 
 
 def held_diagonal(basis: BlockDiagonal, inner: InnerMatrix) -> FloatArray:
-    """Diagonal of U C Uᵀ, in cluster order."""
+    """Return the diagonal of U C Uᵀ, in cluster order."""
     values = np.empty(basis.shape[0], dtype=basis.dtype)
     for i, rows, U in basis.row_pieces():
         values[rows] = diagonal_of(U, inner.block(i, i))

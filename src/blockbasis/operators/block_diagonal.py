@@ -1,8 +1,8 @@
-"""U: the orthonormal bases of all clusters as one block-diagonal matrix, with products at the speed of the memory.
+"""Block-diagonal matrix U of the bases of all clusters, and its products.
 
-A product with one vector reads every float of U once and does two operations with it, so that memory is the limit.
-BLAS reads several short rows at once, which defeats the prefetching of the processor; ``einsum`` reads them one after
-the other and is two to three times as fast. With several right-hand sides BLAS is the faster one, tile by tile.
+A product with one vector does two operations for every float of U, so that the memory bandwidth limits its speed. BLAS
+reads several short rows at once, which defeats the prefetching of the processor. ``einsum`` reads the rows one after
+the other and is two to three times as fast. For several right-hand sides BLAS is faster, tile by tile.
 """
 
 from __future__ import annotations
@@ -17,31 +17,32 @@ import numpy as np
 import numpy.typing as npt
 
 from blockbasis._utils.parallel import cores, map_threads, single_threaded
+from blockbasis._utils.tiling import ranges
 from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.partition import Partition
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-#: Floats of U that meet a vector in one call, and rows: more terms in one sum would cost digits.
+#: Largest number of floats of U in one product with a vector, and of rows: longer sums have larger rounding errors.
 _VECTOR_TILE = 2**20
 _VECTOR_ROWS = 2**13
-#: Floats of U that meet several vectors in one call: they stay in the cache of a core.
+#: Largest number of floats of U in one product with several vectors: the tile stays in the cache of a core.
 _MATRIX_TILE = 2**16
-#: BLAS is the faster one for bases of fewer columns.
+#: Number of columns of a basis below which BLAS is faster than ``einsum`` for one vector.
 _NARROW = 16
-#: Floats of U in a piece, and those from which some pieces are a group, which one thread takes at a time: no thread
-#: waits long for the last group. Neither depends on the number of threads, nor do the sums.
+#: Largest number of floats of U in a piece, and smallest number in a group of pieces, the task of a thread: short tasks
+#: balance the threads. Neither depends on the number of threads, so that sums are bit-identical.
 _PIECE = 2**20
-_LEAST_GROUP = 2**19
-#: Rows that one thread permutes at a time.
+_MIN_GROUP = 2**19
+#: Number of rows that are permuted in one task of a thread.
 _PERMUTED = 2**18
-#: Multiplications below which threads cost more than they save: some tenths of a millisecond.
+#: Number of multiplications below which a product uses one thread: starting threads takes tenths of a millisecond.
 _THREADED = 2**22
 
 
 class _Piece(NamedTuple):
-    """Some rows of one block: ``values`` is the view of them, ``first`` says whether they are the first ones."""
+    """Consecutive rows of one block: their view ``values``, their range in U, and whether they are the first rows."""
 
     values: FloatArray
     rows: slice
@@ -51,17 +52,18 @@ class _Piece(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BlockDiagonal:
-    """A block-diagonal matrix U of shape (n, R), one block for each cluster, in the order of the caller's points.
+    """Block-diagonal matrix U of shape (n, R) with one block for each cluster.
+
+    The rows of products are in the order of the caller's points.
 
     Parameters
     ----------
     partition : Partition
-        Clusters of the n points.
+        Partition of the n points into clusters.
     ranks : ndarray of shape (n_clusters,)
-        Columns r_i of each block; R is their sum.
+        Number r_i of columns of each block; R is their sum.
     values : ndarray of shape (sum of n_i r_i,)
-        Entries of all blocks, one block after the other in the order of the clusters, each of shape (n_i, r_i) and
-        row-major.
+        Entries of the blocks of shape (n_i, r_i) in row-major order, in the order of the clusters.
 
     Examples
     --------
@@ -83,11 +85,14 @@ class BlockDiagonal:
     def __post_init__(self) -> None:
         expected = int(self.partition.sizes @ self.ranks)
         if self.values.shape != (expected,) or not self.values.flags.c_contiguous:
-            raise ValueError(f"values must be contiguous and of shape ({expected},). Got shape {self.values.shape}.")
+            raise ValueError(
+                f"The 'values' parameter of BlockDiagonal must be contiguous and of shape ({expected},). Got shape "
+                f"{self.values.shape} instead."
+            )
 
     @classmethod
     def empty(cls, partition: Partition, ranks: Any, dtype: npt.DTypeLike) -> BlockDiagonal:
-        """A matrix without values: fill every ``block(i)`` in place, then call `freeze`."""
+        """Return a matrix with uninitialized entries; fill every ``block(i)`` in place and call `freeze`."""
         ranks = np.array(ranks, dtype=np.intp)
         ranks.setflags(write=False)
         return cls(partition, ranks, np.empty(int(partition.sizes @ ranks), dtype=dtype))
@@ -96,7 +101,7 @@ class BlockDiagonal:
     def from_blocks(
         cls, partition: Partition, blocks: Sequence[FloatArray], dtype: npt.DTypeLike | None = None
     ) -> BlockDiagonal:
-        """The matrix of the given blocks, copied and rounded to ``dtype`` (None is that of the blocks), read-only."""
+        """Return the read-only matrix of copies of the blocks in ``dtype``; None selects the dtype of the blocks."""
         chosen = np.result_type(*blocks) if dtype is None else np.dtype(dtype)
         U = cls.empty(partition, [block.shape[1] for block in blocks], chosen)
         for i, block in enumerate(blocks):
@@ -104,20 +109,22 @@ class BlockDiagonal:
         return U.freeze()
 
     def freeze(self) -> BlockDiagonal:
-        """Make the values read-only; returns the matrix itself."""
+        """Make the values read-only; return the matrix itself."""
         self.values.setflags(write=False)
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Views that were kept would be pickled as copies.
+        # Cached views would be pickled as copies.
         return BlockDiagonal, (self.partition, self.ranks, self.values)
 
     @property
     def dtype(self) -> np.dtype[Any]:
+        """Dtype of the entries."""
         return self.values.dtype
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Numbers n of points and R of columns."""
         return self.partition.n_points, int(self.offsets[-1])
 
     @property
@@ -127,11 +134,12 @@ class BlockDiagonal:
 
     @property
     def nbytes(self) -> int:
+        """Number of bytes of the entries."""
         return int(self.values.nbytes)
 
     @cached_property
     def offsets(self) -> IntArray:
-        """First column of each block, and R."""
+        """First column of each block, and R as the last entry."""
         return np.concatenate(([0], np.cumsum(self.ranks))).astype(np.intp)
 
     @cached_property
@@ -140,7 +148,7 @@ class BlockDiagonal:
         return [0, *ends]
 
     def block(self, i: int) -> FloatArray:
-        """View of block ``i``, of shape (n_i, r_i); writable until `freeze`."""
+        """Return a view of block ``i``, of shape (n_i, r_i); it is writable until `freeze`."""
         height, rank = int(self.partition.sizes[i]), int(self.ranks[i])
         return self.values[self._starts[i] : self._starts[i + 1]].reshape(height, rank)
 
@@ -153,7 +161,7 @@ class BlockDiagonal:
         return views
 
     def project(self, V: FloatArray) -> FloatArray:
-        """Uᵀ V for V of shape (n, m)."""
+        """Return Uᵀ V for V of shape (n, m)."""
         V = V.astype(np.result_type(V, self.values), copy=False)
         rows = self._in_cluster_order(V)
         result = np.empty((self.shape[1], V.shape[1]), dtype=V.dtype)
@@ -174,7 +182,7 @@ class BlockDiagonal:
         return result
 
     def expand(self, W: FloatArray) -> FloatArray:
-        """U W for W of shape (R, m)."""
+        """Return U W for W of shape (R, m)."""
         W = W.astype(np.result_type(W, self.values), copy=False)
         rows = np.empty((self.shape[0], W.shape[1]), dtype=W.dtype)
 
@@ -186,7 +194,7 @@ class BlockDiagonal:
         return self._in_given_order(rows)
 
     def _in_cluster_order(self, V: FloatArray) -> FloatArray:
-        """Rows in the order of the points, put into that of the clusters."""
+        """Permute rows from the order of the points to the order of the clusters."""
         if self._in_order:
             return V
         result = np.empty_like(V, order="C")
@@ -194,11 +202,11 @@ class BlockDiagonal:
         def permute(rows: slice) -> None:
             np.take(V, self.partition.order[rows], axis=0, out=result[rows], mode="clip")  # "raise" copies once more
 
-        self._map(permute, _ranges(len(V), _PERMUTED), V.shape[1])
+        self._map(permute, ranges(0, len(V), _PERMUTED), V.shape[1])
         return result
 
     def _in_given_order(self, ordered: FloatArray) -> FloatArray:
-        """Rows in the order of the clusters, put into that of the points."""
+        """Permute rows from the order of the clusters to the order of the points."""
         if self._in_order:
             return ordered
         result = np.empty_like(ordered)
@@ -209,32 +217,32 @@ class BlockDiagonal:
             else:
                 result[self.partition.order[rows]] = ordered[rows]
 
-        self._map(permute, _ranges(len(ordered), _PERMUTED), ordered.shape[1])
+        self._map(permute, ranges(0, len(ordered), _PERMUTED), ordered.shape[1])
         return result
 
     def row_pieces(self, floats: int = _PIECE) -> Iterator[tuple[int, slice, FloatArray]]:
-        """Cluster, range in cluster order and values of consecutive rows, at most ``floats`` of them (or one row)."""
+        """Yield (cluster, range of rows, values) of consecutive rows with at most ``floats`` values, or of one row."""
         for i, block in enumerate(self.blocks):
             start = int(self.partition.starts[i])
-            for rows in _ranges(block.shape[0], max(1, floats // max(1, block.shape[1]))):
+            for rows in ranges(0, block.shape[0], max(1, floats // max(1, block.shape[1]))):
                 yield i, slice(start + rows.start, start + rows.stop), block[rows]
 
     @cached_property
     def _in_order(self) -> bool:
-        """Whether the points are grouped already, so that nothing is permuted."""
+        """Whether the points are already in cluster order, so that no permutation is needed."""
         order = self.partition.order
         return bool((order == np.arange(len(order))).all())
 
     @cached_property
     def _groups(self) -> tuple[tuple[_Piece, ...], ...]:
-        """Pieces of all blocks, in groups that one thread takes at a time."""
+        """Pieces of all blocks, in groups that are the tasks of the threads."""
         columns = [slice(a, b) for a, b in zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True)]
         starts = self.partition.starts.tolist()
-        # An empty cluster has no rows, but its part of a projection is zero.
+        # An empty cluster has no rows; its part of a projection is zero.
         empty = np.flatnonzero(self.partition.sizes == 0).tolist()
         groups, floats = [[_Piece(self.blocks[i], slice(0, 0), columns[i], True) for i in empty]], 0
         for i, rows, values in self.row_pieces():
-            if floats >= _LEAST_GROUP:
+            if floats >= _MIN_GROUP:
                 groups.append([])
                 floats = 0
             groups[-1].append(_Piece(values, rows, columns[i], rows.start == starts[i]))
@@ -242,10 +250,10 @@ class BlockDiagonal:
         return tuple(map(tuple, groups))
 
     def _map(self, function: Callable[[T], R], tasks: Sequence[T], width: int) -> list[R]:
-        """The function of every task, in threads where a product with ``width`` vectors is worth it."""
+        """Apply a function to all tasks, in threads if a product with ``width`` vectors is large enough."""
         if self.size * width < _THREADED:
             return [function(task) for task in tasks]
-        # Looking for BLAS libraries takes milliseconds, and products with one vector use none.
+        # The search for BLAS libraries takes milliseconds, and products with one vector do not use BLAS.
         without_blas = width == 1 and int(self.ranks.min()) >= _NARROW
         with nullcontext() if without_blas else single_threaded():
             return map_threads(function, [(task,) for task in tasks], cores())
@@ -284,8 +292,4 @@ def _expand(U: FloatArray, W: FloatArray, out: FloatArray) -> None:
 
 def _tiles(height: int, rank: int, single: bool) -> list[slice]:
     step = min(_VECTOR_TILE // rank, _VECTOR_ROWS) if single else _MATRIX_TILE // rank
-    return _ranges(height, max(1, step))
-
-
-def _ranges(length: int, step: int) -> list[slice]:
-    return [slice(start, min(start + step, length)) for start in range(0, length, step)]
+    return ranges(0, height, max(1, step))

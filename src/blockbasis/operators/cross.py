@@ -1,4 +1,4 @@
-"""K(Y, X) ~ U C Vᵀ as immutable data, with its products."""
+"""Factorization U C Vᵀ of a rectangular kernel matrix as immutable data."""
 
 from __future__ import annotations
 
@@ -11,23 +11,27 @@ from blockbasis.operators.block_diagonal import BlockDiagonal
 from blockbasis.operators.entries import Entries
 from blockbasis.operators.error_estimate import ErrorEstimate
 from blockbasis.operators.inner import InnerMatrix
-from blockbasis.operators.product import Product
+from blockbasis.operators.product import RealOperator
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CrossBlockBasis(Product):
-    """K(Y, X) ~ U C Vᵀ, as `blockbasis.factorize_cross` and `BlockBasis.extend` return it.
+class CrossBlockBasis(RealOperator):
+    """Block basis factorization K(Y, X) ~ U C Vᵀ of a rectangular kernel matrix.
+
+    `blockbasis.factorize_cross` and `BlockBasis.extend` return it. It is a `scipy.sparse.linalg.LinearOperator`, and
+    its arrays are read-only.
 
     Parameters
     ----------
     row_basis, column_basis : BlockDiagonal
-        U over the clusters of Y, V over those of X.
+        Bases U of the clusters of Y and V of the clusters of X.
     inner : InnerMatrix
-        C; its block rows follow U's clusters, its block columns V's.
+        Inner matrix C with one block row for each cluster of Y and one block column for each cluster of X.
     entries : Entries or None
-        Kernel entries evaluated to build it; None when it extends a factorization.
+        Numbers of kernel entries evaluated during the construction; None for an operator from `BlockBasis.extend`.
     error_estimate : ErrorEstimate or None
-        Relative Frobenius error where it extends a factorization, from some of the new points and some landmarks.
+        Relative Frobenius error of an operator from `BlockBasis.extend`, estimated from a sample of exact entries
+        between new points and landmarks.
 
     Examples
     --------
@@ -53,37 +57,37 @@ class CrossBlockBasis(Product):
 
     @property
     def stored(self) -> int:
-        """Floats that a product reads."""
+        """Number of floats that a product reads."""
         return self.row_basis.size + self.inner.stored + self.column_basis.size
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the factors."""
+        """Number of bytes of U, C and V."""
         return self.row_basis.nbytes + self.inner.nbytes + self.column_basis.nbytes
 
     def _apply(self, V: FloatArray) -> FloatArray:
         return self.row_basis.expand(self.inner @ self.column_basis.project(V))
 
     def _adjoint(self) -> LinearOperator:
-        return _Transposed(self)
+        return _TransposedCrossBlockBasis(self)
 
     def _transpose(self) -> LinearOperator:
-        return _Transposed(self)
+        return _TransposedCrossBlockBasis(self)
 
     def __repr__(self) -> str:
         return f"CrossBlockBasis({self.shape[0]} x {self.shape[1]}, U C Vᵀ, {self.stored} floats, {self.dtype})"
 
 
-class _Transposed(Product):
-    """(U C Vᵀ)ᵀ = V Cᵀ Uᵀ."""
+class _TransposedCrossBlockBasis(RealOperator):
+    """Transpose V Cᵀ Uᵀ of a `CrossBlockBasis`."""
 
     def __init__(self, original: CrossBlockBasis) -> None:
         super().__init__(original.dtype, original.shape[::-1])
         self._original = original
 
     def _apply(self, V: FloatArray) -> FloatArray:
-        of = self._original
-        return of.column_basis.expand(of.inner.transpose_matmul(of.row_basis.project(V)))
+        B = self._original
+        return B.column_basis.expand(B.inner.transpose_matmul(B.row_basis.project(V)))
 
     def _adjoint(self) -> CrossBlockBasis:
         return self._original

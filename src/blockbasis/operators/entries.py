@@ -1,4 +1,4 @@
-"""How many kernel entries a factorization cost."""
+"""Numbers of kernel entries that the construction of a factorization evaluated."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Entries:
-    """Kernel entries that a factorization evaluated.
+    """Numbers of kernel entries that the construction of a factorization evaluated.
 
     Parameters
     ----------
     bases : int
-        For the bases, the pass over the points with them.
+        Entries evaluated for the bases of the clusters.
     inner : int
-        For the inner matrix.
+        Entries evaluated for the inner matrix.
     planning : int
-        For the choice of clusters and ranks, and for the check against exact rows.
+        Entries evaluated for the choice of clusters and ranks, and for the check against exact rows.
     """
 
     bases: int
@@ -25,4 +25,5 @@ class Entries:
 
     @property
     def total(self) -> int:
+        """Sum of all entries evaluated."""
         return self.bases + self.inner + self.planning

@@ -1,4 +1,4 @@
-"""An error with its uncertainty."""
+"""Relative error with its standard error."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from blockbasis._utils.typing import FloatArray
 
 @dataclass(frozen=True)
 class ErrorEstimate:
-    """A relative Frobenius error.
+    """Relative Frobenius error of an approximation, with its standard error.
 
     Parameters
     ----------
     value : float
-        |K - A| / |K|.
+        Relative error |K - A| / |K|.
     stderr : float
-        Standard error of ``value``; zero when it is exact.
+        Standard error of ``value``; zero if the error is exact.
     exact : bool
+        Whether the error was computed from all entries, and not from a sample.
 
     Examples
     --------
@@ -34,14 +35,14 @@ class ErrorEstimate:
 
     @classmethod
     def of_sampled_rows(cls, errors: FloatArray, norms: FloatArray) -> ErrorEstimate:
-        """From the squared error and the squared norm of each of some rows."""
+        """Estimate the error from the squared norms of sampled rows of K - A, ``errors``, and of K, ``norms``."""
         error, norm = float(errors.sum()), float(norms.sum())
         if error == 0:
             return cls(0.0, 0.0, exact=False)
-        if not 0 < norm < np.inf or not error < np.inf:  # nothing to relate the error to
+        if not 0 < norm < np.inf or not error < np.inf:  # the relative error is undefined
             return cls(np.inf, 0.0, exact=False)
         value = (error / norm) ** 0.5
-        # The squared error is a ratio of two sums over the same rows.
+        # Standard error of a ratio estimator: the squared error is a ratio of sums over the same rows.
         spread = float(np.std(errors - value**2 * norms)) * len(errors) ** 0.5
         return cls(value, spread / (2 * value * norm), exact=False)
 

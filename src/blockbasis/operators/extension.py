@@ -1,4 +1,4 @@
-"""How a cluster's basis continues to new points."""
+"""Extension of a cluster's basis to new points."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from blockbasis._utils.typing import FloatArray
 
 @dataclass(frozen=True)
 class Extension:
-    """How a cluster's basis continues to new points: u(x) = K(x, points) coefficients.
+    """Nyström extension u(x) = K(x, points) coefficients of the basis of a cluster to a new point x.
 
     Parameters
     ----------
     points : ndarray of shape (m, d)
-        In the coordinates of the kernel.
+        Landmarks, in the coordinates of the kernel.
     coefficients : ndarray of shape (m, r)
+        Coefficients of the r basis vectors.
     """
 
     points: FloatArray

@@ -1,9 +1,9 @@
-"""C: the inner matrix of a factorization, a symmetric or rectangular matrix of blocks, some of them zero.
+"""Inner matrix C of a factorization, a symmetric or rectangular matrix of blocks, some of which are zero.
 
-C is kept in contiguous panels. A panel holds blocks (i, j) of one block row i, side by side. Of each block it holds the
-leading rows, as many as the panel is high, and some leading columns; the other entries of the block are zero. A block
-row whose blocks are not trimmed has one panel. When C is symmetric only j >= i are kept, each off-diagonal block once,
-and a product uses it twice while it is in the cache.
+C is stored in contiguous panels. A panel has blocks (i, j) of one block row i, side by side. It stores the leading rows
+of each block, as many as the height of the panel, and some leading columns; the other entries of a block are zero. A
+block row without trimmed blocks has one panel. A symmetric C stores only the blocks with j >= i. A product uses each
+off-diagonal block twice while it is in the cache.
 """
 
 from __future__ import annotations
@@ -21,39 +21,28 @@ from scipy.sparse.csgraph import connected_components
 from blockbasis._utils.parallel import cores, map_threads, single_threaded
 from blockbasis._utils.typing import FloatArray, Index, IntArray
 
-#: Entries of a strip, a part of a panel that a symmetric product uses twice: it stays in the cache of a core.
+#: Number of entries of a strip, the part of a panel that a symmetric product uses twice: it stays in the cache.
 _STRIP = 2**16
-#: Multiplications below which threads cost more than they save, and into how many sums the others are divided.
+#: Number of multiplications below which a product uses one thread: starting threads would take longer.
 _THREADED = 2**22
+#: Number of partial sums of a product with threads. It is fixed, so that the result does not depend on the threads.
 _SUMS = 8
-
-
-class _Strip(NamedTuple):
-    """Some columns of a panel: ``block`` stands in ``rows`` and ``columns`` of C, ``mirror`` in the transposed place.
-
-    The first columns of ``block``, up to ``own``, belong to the diagonal block, which has no mirror image.
-    """
-
-    block: FloatArray
-    rows: slice
-    columns: Index
-    own: int
-    mirror: Index
 
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """Leading parts of some blocks of one block row, side by side.
+    """Leading rows and columns of blocks of one block row, side by side.
 
     Parameters
     ----------
     row : int
-        The block row.
+        Index of the block row.
     columns : ndarray of shape (m,)
-        The block columns, ascending.
+        Indices of the block columns, in ascending order.
     widths : ndarray of shape (m,)
-        Leading columns of each block.
+        Number of stored columns of each block.
     values : ndarray of shape (height, widths.sum())
+        Stored entries of the blocks.
     """
 
     row: int
@@ -66,26 +55,42 @@ class Panel:
             array.setflags(write=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Unpickled arrays are writable until the panel is made anew.
+        # The constructor makes unpickled arrays read-only.
         return Panel, (self.row, self.columns, self.widths, self.values)
 
     @property
     def height(self) -> int:
+        """Number of stored rows of the blocks."""
         return int(self.values.shape[0])
+
+
+class _Strip(NamedTuple):
+    """Consecutive columns of a panel and their positions in C.
+
+    ``block`` is the submatrix of C with the given rows and columns. Its transpose, without the first ``own`` columns,
+    which belong to the diagonal block, has the rows ``mirror``.
+    """
+
+    block: FloatArray
+    rows: slice
+    columns: Index
+    own: int
+    mirror: Index
 
 
 @dataclass(frozen=True, eq=False)
 class InnerMatrix:
-    """A matrix of k by m blocks, some of them zero, or zero but for leading rows and columns.
+    """Matrix of k by m blocks, some of which are zero or trimmed to leading rows and columns.
 
     Parameters
     ----------
     row_offsets, column_offsets : ndarray of shape (k + 1,), (m + 1,)
-        Where each block row and block column starts.
+        First row of each block row and first column of each block column, followed by the number of rows or columns.
     panels : tuple of Panel
-        By block row, each block in at most one of them. When ``symmetric``, the blocks from the diagonal on. A diagonal
-        block is whole, and the first block of the first panel of its row.
+        Panels in the order of the block rows. A block is in at most one panel. A symmetric matrix stores the blocks on
+        and above the diagonal; a diagonal block is not trimmed, and is the first block of the first panel of its row.
     symmetric : bool
+        Whether the blocks below the diagonal are the transposes of the blocks above the diagonal.
     """
 
     row_offsets: IntArray
@@ -98,7 +103,7 @@ class InnerMatrix:
             array.setflags(write=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Views that were kept would be pickled as copies.
+        # Cached views would be pickled as copies.
         return InnerMatrix, (self.row_offsets, self.column_offsets, self.panels, self.symmetric)
 
     @classmethod
@@ -111,13 +116,14 @@ class InnerMatrix:
         *,
         symmetric: bool,
     ) -> InnerMatrix:
-        """C from the kept blocks of each block row, side by side; ``kept`` has their block columns."""
+        """Return C from the nonzero blocks of each block row, side by side, and their block columns ``kept``."""
         widths = np.diff(column_offsets)
         panels = [Panel(i, own, widths[own], panel) for i, (own, panel) in enumerate(zip(kept, values, strict=True))]
         return cls(row_offsets, column_offsets, tuple(panels), symmetric)
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Numbers of rows and of columns."""
         return int(self.row_offsets[-1]), int(self.column_offsets[-1])
 
     @property
@@ -127,11 +133,12 @@ class InnerMatrix:
 
     @property
     def dtype(self) -> np.dtype[Any]:
+        """Dtype of the entries."""
         return self.panels[0].values.dtype
 
     @cached_property
     def kept(self) -> tuple[IntArray, ...]:
-        """The block columns kept in each block row, ascending; of a symmetric C those from the diagonal on."""
+        """Block columns of the stored blocks of each block row, in ascending order."""
         none = np.empty(0, dtype=np.intp)
         kept = [np.sort(np.concatenate([none, *(panel.columns for panel in own)])) for own in self._by_row]
         for columns in kept:
@@ -147,7 +154,7 @@ class InnerMatrix:
 
     @property
     def stored(self) -> int:
-        """Number of different entries: a pair of symmetric ones counts once."""
+        """Number of stored entries; a pair of symmetric entries counts once."""
         kept = sum(panel.values.size for panel in self.panels)
         if self.symmetric:
             ranks = np.diff(self.row_offsets)
@@ -156,14 +163,14 @@ class InnerMatrix:
 
     @property
     def density(self) -> float:
-        """Fraction of the blocks that are kept."""
+        """Fraction of the blocks that are not zero."""
         k = self.n_rows
         kept = sum(len(panel.columns) for panel in self.panels)
         return (2 * kept - k) / k**2 if self.symmetric else kept / (k * (len(self.column_offsets) - 1))
 
     @property
     def trimmed(self) -> bool:
-        """Whether a kept block is stored with some of its rows or columns only."""
+        """Whether a block is stored without some of its rows or columns."""
         return not all(self._is_whole(i) for i in range(self.n_rows))
 
     @property
@@ -172,44 +179,45 @@ class InnerMatrix:
         return self.density == 1 and not self.trimmed
 
     def _is_whole(self, i: int) -> bool:
-        """Whether the kept blocks of block row ``i`` are not trimmed."""
+        """Return whether the stored blocks of block row ``i`` are not trimmed."""
         own, widths = self._by_row[i], np.diff(self.column_offsets)
         height = int(self.row_offsets[i + 1] - self.row_offsets[i])
         return all(panel.height == height and (panel.widths == widths[panel.columns]).all() for panel in own)
 
     @property
     def energy(self) -> float:
-        """Sum of the squared entries of C."""
+        """Squared Frobenius norm of C."""
         energy = 0.0
         for panel in self.panels:
             squares = np.einsum("ij,ij->j", panel.values, panel.values, dtype=np.float64)
-            # Blocks beside the diagonal one stand for two.
+            # An off-diagonal block of a symmetric C occurs twice.
             energy += squares.sum() + (squares[self._own(panel) :].sum() if self.symmetric else 0.0)
         return float(energy)
 
     def _own(self, panel: Panel) -> int:
-        """Columns of a panel that belong to a diagonal block of a symmetric C."""
+        """Return the number of columns of a panel that belong to the diagonal block of a symmetric C."""
         diagonal = self.symmetric and len(panel.columns) > 0 and panel.columns[0] == panel.row
         return panel.height if diagonal else 0
 
     @property
     def nbytes(self) -> int:
+        """Number of bytes of the stored entries."""
         return sum(panel.values.nbytes for panel in self.panels)
 
     def columns_of(self, i: int) -> Index:
-        """Columns of C that `row_panel` covers; a slice when they are in one piece."""
+        """Return the columns of C that `row_panel` covers; a slice if they are consecutive."""
         kept = self.kept[i]
         return _columns(kept, np.diff(self.column_offsets)[kept], self.column_offsets)
 
     def row_panel(self, i: int) -> FloatArray:
-        """The kept blocks of block row ``i``, side by side, with the zeros of trimmed blocks."""
+        """Return the stored blocks of block row ``i`` side by side, trimmed blocks padded with zeros."""
         own = self._by_row[i]
         if len(own) == 1 and self._is_whole(i):
             return own[0].values
         return np.concatenate([self.block(i, int(j)) for j in self.kept[i]], axis=1)
 
     def _place(self, panel: Panel) -> tuple[slice, Index]:
-        """Rows and columns of C at which a panel stands."""
+        """Return the rows and columns of a panel in C."""
         start = int(self.row_offsets[panel.row])
         return slice(start, start + panel.height), _columns(panel.columns, panel.widths, self.column_offsets)
 
@@ -228,11 +236,11 @@ class InnerMatrix:
         return tuple(strips)
 
     def __matmul__(self, W: FloatArray) -> FloatArray:
-        """C W for W of shape (columns, m)."""
+        """Return C W for W of shape (n_columns, m)."""
         return self._sum(W, self.shape[0], transposed=False)
 
     def transpose_matmul(self, W: FloatArray) -> FloatArray:
-        """Cᵀ W."""
+        """Return Cᵀ W."""
         return self @ W if self.symmetric else self._sum(W, self.shape[1], transposed=True)
 
     def _sum(self, W: FloatArray, height: int, *, transposed: bool) -> FloatArray:
@@ -250,7 +258,7 @@ class InnerMatrix:
 
         if sum(panel.values.size for panel in self.panels) * W.shape[1] < _THREADED:
             return product(strips)
-        # Each sum has its own strips, whatever the number of threads: the result has the same bits for all.
+        # The strips of a partial sum do not depend on the number of threads, so that the result is bit-identical.
         with single_threaded():
             sums = map_threads(product, [(strips[i::_SUMS],) for i in range(_SUMS)], cores())
         for other in sums[1:]:
@@ -258,7 +266,7 @@ class InnerMatrix:
         return sums[0]
 
     def block(self, i: int, j: int) -> FloatArray:
-        """Block (i, j), zero where it is not kept."""
+        """Return block (i, j); zeros if it is not stored."""
         if self.symmetric and j < i:
             return self.block(j, i).T
         height = int(self.row_offsets[i + 1] - self.row_offsets[i])
@@ -274,14 +282,16 @@ class InnerMatrix:
         return np.zeros((height, width), dtype=self.dtype)
 
     def with_panels(self, values: Iterable[FloatArray]) -> InnerMatrix:
-        """The same structure with other entries in the panels."""
+        """Return a matrix of the same structure with other values of the panels."""
         panels = (replace(panel, values=own) for panel, own in zip(self.panels, values, strict=True))
         return replace(self, panels=tuple(panels))
 
     def astype(self, dtype: npt.DTypeLike) -> InnerMatrix:
+        """Return the matrix with entries in another dtype."""
         return self.with_panels(panel.values.astype(dtype, copy=False) for panel in self.panels)
 
     def todense(self) -> FloatArray:
+        """Return C as a dense array."""
         dense = np.zeros(self.shape, dtype=self.dtype)
         for panel in self.panels:
             rows, columns = self._place(panel)
@@ -297,16 +307,16 @@ class InnerMatrix:
     # --- the graph of the blocks -------------------------------------------------------------------------------------
 
     def graph(self) -> csr_array:
-        """Sparse k by m matrix with a one for each stored block: of a symmetric C those on and above the diagonal."""
+        """Return the sparse k by m matrix with a 1 for each stored block."""
         starts = np.concatenate(([0], np.cumsum([len(columns) for columns in self.kept])))
         ones = np.ones(int(starts[-1]), dtype=np.int8)
         shape = self.n_rows, len(self.column_offsets) - 1
         return csr_array((ones, np.concatenate(self.kept), starts), shape=shape)
 
     def components(self) -> tuple[IntArray, ...]:
-        """Clusters of each connected component of the graph of a symmetric C, ascending.
+        """Return the clusters of each connected component of the graph of a symmetric C, in ascending order.
 
-        Blocks between two components are zero: up to the order of the clusters, C is block-diagonal.
+        Blocks between two components are zero, so that C is block-diagonal after a permutation of the clusters.
         """
         if not self.symmetric:
             raise ValueError("Only a symmetric inner matrix has connected components.")
@@ -315,7 +325,7 @@ class InnerMatrix:
         return tuple(np.split(order, np.cumsum(np.bincount(labels))[:-1]))
 
     def component(self, clusters: IntArray) -> InnerMatrix:
-        """The part of C that belongs to one of its `components`; shares the panels."""
+        """Return the submatrix of C of one of its `components`, without a copy of the values."""
         if len(clusters) == self.n_rows:
             return self
         offsets = np.concatenate(([0], np.cumsum(np.diff(self.row_offsets)[clusters]))).astype(np.intp)
@@ -328,7 +338,7 @@ class InnerMatrix:
 
 
 def _columns(kept: IntArray, widths: IntArray, offsets: IntArray) -> Index:
-    """The leading ``widths`` columns of each block column; a slice when they are in one piece."""
+    """Return the leading ``widths`` columns of each block column; a slice if they are consecutive."""
     if kept.size == 0:
         return np.empty(0, dtype=np.intp)
     starts = offsets[kept]
@@ -338,22 +348,21 @@ def _columns(kept: IntArray, widths: IntArray, offsets: IntArray) -> Index:
 
 
 def _part(columns: Index, start: int, stop: int) -> Index:
-    """Columns ``start`` to ``stop`` of a panel, as columns of C."""
+    """Return the columns of C of columns ``start`` to ``stop`` of a panel."""
     return slice(columns.start + start, columns.start + stop) if isinstance(columns, slice) else columns[start:stop]
 
 
 @dataclass(frozen=True)
 class Cutoff:
-    """What was cut off from the inner matrix.
+    """Record of the blocks of the inner matrix that were set to zero.
 
     Parameters
     ----------
     dropped : float
-        Fraction of the blocks set to zero.
+        Fraction of the blocks that were set to zero.
     error : float
-        Upper estimate of the relative Frobenius error that this adds. Cut-off blocks can also cost positive
-        semi-definiteness: against the matrix before the cut no eigenvalue falls by more than ``error`` times its
-        Frobenius norm.
+        Upper estimate of the additional relative Frobenius error. The matrix can become indefinite: no eigenvalue
+        decreases by more than ``error`` times the Frobenius norm of the matrix.
     """
 
     dropped: float

@@ -11,22 +11,27 @@ from scipy.sparse.linalg import LinearOperator
 from blockbasis._utils.typing import FloatArray
 
 
-class Product(LinearOperator):
-    """SciPy's contract over one method: ``_apply(V)`` for real V of shape (columns, m) and of the operator's dtype."""
+class RealOperator(LinearOperator):
+    """Base class of the operators: SciPy's `LinearOperator` with a single abstract method, ``_apply``.
+
+    ``_apply(V)`` returns the product with a real matrix V of shape (n_columns, m) and of the operator's dtype. The base
+    class supports vectors, complex arrays and batches of matrices by calls of ``_apply``.
+    """
 
     @abstractmethod
     def _apply(self, V: FloatArray) -> FloatArray:
-        """The product."""
+        """Return the product with V."""
 
     def _initialize(self, dtype: Any, shape: tuple[int, int]) -> None:
-        """Call SciPy's constructor for a frozen dataclass, which does not let it set attributes.
+        """Set the attributes that SciPy's constructor sets, for a subclass that is a frozen dataclass.
 
-        What the constructor sets differs from one version of SciPy to the next: another operator takes it over.
+        SciPy's constructor cannot set attributes of a frozen dataclass, and its attributes depend on the version of
+        SciPy. The attributes are therefore copied from an operator that SciPy's constructor has initialized.
         """
-        self.__dict__.update(_Blank(dtype, shape).__dict__)
+        self.__dict__.update(_InitializedOperator(dtype, shape).__dict__)
 
     def __getstate__(self) -> dict[str, Any]:
-        # SciPy keeps the module of the arrays, which cannot be pickled, and sets it again on what may be frozen.
+        # SciPy stores the array module in _xp, which cannot be pickled; __setstate__ initializes _xp again.
         return {name: value for name, value in self.__dict__.items() if name != "_xp"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -35,7 +40,7 @@ class Product(LinearOperator):
 
     def _matmat(self, V: Any) -> FloatArray:
         V = np.asarray(V)
-        if V.ndim > 2:  # a batch of matrices, which SciPy 1.18 passes on
+        if V.ndim > 2:  # a batch of matrices, which SciPy 1.18 passes unchanged
             columns = np.moveaxis(V, -2, 0)
             product = self._matmat(columns.reshape(len(columns), -1))
             return np.moveaxis(product.reshape(-1, *columns.shape[1:]), 0, -2)
@@ -50,12 +55,16 @@ class Product(LinearOperator):
         return self._matmat(v[..., np.newaxis])[..., 0]  # a batch of vectors
 
     def todense(self) -> FloatArray:
-        """The approximation as an array: for small matrices and for tests."""
+        """Return the matrix as an array, which takes O(n²) memory."""
         return self._apply(np.eye(self.shape[1], dtype=self.dtype))
 
 
-class _Blank(Product):
-    """An operator of which only the attributes that SciPy sets are used."""
+class _InitializedOperator(RealOperator):
+    """Operator without a product, from which `RealOperator._initialize` copies SciPy's attributes."""
 
     def _apply(self, V: FloatArray) -> FloatArray:
         raise NotImplementedError
+
+
+#: Former name of `RealOperator`, which remains importable from `blockbasis.operator` and `blockbasis.operators`.
+Product = RealOperator

@@ -1,8 +1,9 @@
-"""How long the coordinates u(x) of a new point may be.
+"""Bound of the norm of the coordinates u(x) of new points.
 
-u(x)ᵀ C_ii u(x) is the variance that a factorization gives to a point x of cluster i. Far from the points that an
-extension was fitted to, u(x) can become so long that this variance exceeds k(x, x) by orders of magnitude. Shortened to
-it, and C being positive semi-definite, no covariance with another point exceeds the geometric mean of both variances.
+The factorization assigns the variance u(x)ᵀ C_ii u(x) to a point x of cluster i. Far from the landmarks of the
+extension, this variance can exceed k(x, x) by orders of magnitude. The functions of this module scale u(x) down until
+the variance is at most k(x, x). C is positive semi-definite, so that the covariance with another point is then at most
+the geometric mean of both variances, by the Cauchy-Schwarz inequality.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from blockbasis._utils.typing import FloatArray
 from blockbasis.operators.block_diagonal import BlockDiagonal
 from blockbasis.operators.inner import InnerMatrix
 
-#: Eigenvalues of C_ii count as at least this share of the largest. Smaller ones are rounding, of either sign, and do
-#: not bound coordinates that are large in their direction. Old points gain at most their rank times this.
+#: Lower bound of the eigenvalues of C_ii, relative to the largest, by dtype. Smaller eigenvalues are rounding errors of
+#: either sign, and would not bound coordinates in the direction of their eigenvectors.
 _FLOOR = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-6}
 
 
 def variance_roots(inner: InnerMatrix) -> tuple[FloatArray, ...]:
-    """L_i of each cluster with L_i L_iᵀ = C_ii, its eigenvalues raised to a small positive one."""
+    """Return L_i with L_i L_iᵀ = C_ii for each cluster, with eigenvalues raised to a small positive lower bound."""
     floor = _FLOOR[inner.dtype]
     roots = []
     for i in range(inner.n_rows):
@@ -30,7 +31,7 @@ def variance_roots(inner: InnerMatrix) -> tuple[FloatArray, ...]:
 
 
 def largest_variances(basis: BlockDiagonal, inner: InnerMatrix) -> FloatArray:
-    """Largest u_jᵀ C_ii u_j of the points of each cluster."""
+    """Return the largest variance u_jᵀ C_ii u_j of a factorized point j of each cluster."""
     largest = np.zeros(inner.n_rows)
     for i, _, U in basis.row_pieces():
         largest[i] = max(largest[i], float(diagonal_of(U, inner.block(i, i)).max()))
@@ -38,29 +39,33 @@ def largest_variances(basis: BlockDiagonal, inner: InnerMatrix) -> FloatArray:
 
 
 def held_variance(u: FloatArray, root: FloatArray | None = None) -> FloatArray:
-    """u(x)ᵀ L Lᵀ u(x) of each row of ``u``, in float64, L the identity if not given; infinite where it overflows."""
+    """Return the variance |Lᵀ u(x)|² of each row of ``u`` in float64; infinity if it overflows.
+
+    ``root`` is L; None is the identity.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
-        spread = u.astype(np.float64, copy=False)
-        spread = spread if root is None else spread @ root
-        held = np.einsum("ij,ij->i", spread, spread)
-    return np.where(np.isnan(held), np.inf, held)
+        scaled = u.astype(np.float64, copy=False)
+        scaled = scaled if root is None else scaled @ root
+        variance = np.einsum("ij,ij->i", scaled, scaled)
+    return np.where(np.isnan(variance), np.inf, variance)
 
 
 def shortened(u: FloatArray, held: FloatArray, allowed: FloatArray) -> FloatArray:
-    """Rows of ``u`` shortened where the variance that they hold exceeds what is allowed; zero where it overflows.
+    """Scale down the rows of ``u`` whose variance exceeds the allowed variance.
 
     Parameters
     ----------
     u : ndarray of shape (m, r)
+        Coordinates of m new points.
     held : ndarray of shape (m,)
-        u(x)ᵀ C_ii u(x) of each row.
+        Variance u(x)ᵀ C_ii u(x) of each row.
     allowed : ndarray of shape (m,)
-        At least k(x, x).
+        Largest allowed variance of each row.
 
     Returns
     -------
     ndarray of shape (m, r)
-        Of the dtype of ``u``.
+        Scaled rows in the dtype of ``u``; zero if the variance is infinite.
     """
     scale = np.sqrt(np.divide(allowed, held, out=np.ones(len(u)), where=held > allowed))
     result = u * scale[:, np.newaxis].astype(u.dtype)

@@ -1,7 +1,7 @@
-"""Save and load: one file, versioned, without pickle, written whole or not at all.
+"""Save and load factorizations and estimators as versioned files without pickle.
 
-A file that was truncated or altered is refused by its digest, and one that was made up by the checks of what its
-arrays must be.
+`save` replaces a file atomically. `load` detects truncated and altered files by their digest, and forged files by
+checks of the shapes and values of all arrays.
 """
 
 from __future__ import annotations
@@ -30,34 +30,35 @@ from blockbasis.operators.error_estimate import ErrorEstimate
 from blockbasis.operators.extension import Extension
 from blockbasis.operators.inner import Cutoff, InnerMatrix, Panel
 from blockbasis.operators.structure import (
+    check_basis_size,
     check_extensions,
     check_inner,
     check_partition,
-    check_ranks,
     integers,
     numbers,
     require,
 )
 from blockbasis.partition import Partition
 
-#: Points on which a user's function is remembered, and the relative difference of values that rounding explains.
+#: Number of points at which the values of a user's kernel function are saved.
 _PROBES = 4
-_SAME_VALUES = 1e-5
+#: Relative difference of kernel values up to which two functions count as the same.
+_VALUE_RTOL = 1e-5
 
 
 class MismatchError(ValueError):
-    """A kernel given to `load` that the file does not need, or that is another than it was saved with."""
+    """Error of a kernel given to `load` that the file does not need, or that differs from the saved one."""
 
 
 class Storable(Protocol):
-    """What `save` takes besides factorizations: a class marked with `storable`."""
+    """Interface of the classes that `storable` registers for `save` and `load`."""
 
     def describe(self) -> tuple[dict[str, Any], dict[str, FloatArray]]:
-        """JSON-ready metadata and named arrays, from which `restored` makes an equal object."""
+        """Return JSON-serializable metadata and named arrays, from which `restored` creates an equal object."""
 
     @classmethod
     def restored(cls, meta: dict[str, Any], arrays: dict[str, FloatArray], kernel: Any) -> Any:
-        """The object again; ``kernel`` is a user's own function, given to `load`."""
+        """Return the saved object; ``kernel`` is the user's function that `load` got, or None."""
 
 
 S = TypeVar("S", bound=Storable)
@@ -67,7 +68,7 @@ _STORABLE: dict[str, type[Storable]] = {}
 
 
 def storable(cls: type[S]) -> type[S]:
-    """Class decorator: `save` and `load` know the class by its name."""
+    """Register a class, under its name, for `save` and `load`; a class decorator."""
     _STORABLE[cls.__name__] = cls
     return cls
 
@@ -75,13 +76,20 @@ def storable(cls: type[S]) -> type[S]:
 def save(A: Any, path: str | os.PathLike[str]) -> None:
     """Write a factorization or a fitted estimator to one file.
 
-    The file appears at ``path`` in one step: a crash leaves whatever was there before. A kernel that is a user's own
-    function is not written; `load` takes it again.
+    The file is replaced atomically: after a crash ``path`` has its previous contents. A user's kernel function is not
+    saved; it must be given to `load`.
 
     Parameters
     ----------
     A : BlockBasis, CrossBlockBasis, or a fitted estimator of the package
+        Object to save.
     path : str or path-like
+        Path of the file.
+
+    Raises
+    ------
+    TypeError
+        If A is of another type.
 
     Examples
     --------
@@ -113,19 +121,22 @@ def load(path: str | os.PathLike[str], *, kernel: Any = None) -> Any:
     Parameters
     ----------
     path : str or path-like
+        Path of the file.
     kernel : Kernel or callable, default=None
-        The user's own function: when a factorization was made with one and is to be extended, and always for an
-        estimator that was. Refused for a file that needs none.
+        The user's kernel function, if the object was created with one. An estimator requires it; a factorization
+        requires it for `BlockBasis.extend` only. It must be None for other files.
 
     Returns
     -------
     BlockBasis, CrossBlockBasis or estimator
-        As it was saved.
+        The saved object.
 
     Raises
     ------
     StorageError
-        When the file holds none of these, is truncated or altered, or comes from a newer version.
+        If the file holds no such object, is truncated or altered, or has a newer version.
+    ValueError
+        If ``kernel`` is given for a file that does not need it, or differs from the saved function.
 
     Examples
     --------
@@ -149,11 +160,11 @@ def load(path: str | os.PathLike[str], *, kernel: Any = None) -> Any:
         raise
     except StorageError as error:
         raise StorageError(f"{os.fspath(path)} cannot be restored: {error}.") from error
-    except Exception as error:  # noqa: BLE001 (whatever metadata that are not ours lead to)
+    except Exception as error:  # noqa: BLE001 (invalid metadata raise many errors)
         raise StorageError(f"{os.fspath(path)} cannot be restored: {type(error).__name__}, {error}.") from error
 
 
-# --- what a factorization is made of ---------------------------------------------------------------------------------
+# --- metadata and arrays of factorizations ---------------------------------------------------------------------------
 
 
 def _describe(A: Any) -> tuple[dict[str, Any], dict[str, FloatArray]]:
@@ -168,7 +179,7 @@ def _restore(meta: dict[str, Any], arrays: dict[str, FloatArray], kernel: Any) -
     kind = meta["kind"]
     if kind in _STORABLE:
         return _STORABLE[kind].restored(meta, arrays, kernel)
-    require(kind in (BlockBasis.__name__, CrossBlockBasis.__name__), "the kind", f"known, and is {kind!r}")
+    require(kind in (BlockBasis.__name__, CrossBlockBasis.__name__), "the kind", f"a known class, and is {kind!r}")
     if kind == BlockBasis.__name__:
         return restore_symmetric(meta, arrays, kernel)
     if kernel is not None:
@@ -177,7 +188,7 @@ def _restore(meta: dict[str, Any], arrays: dict[str, FloatArray], kernel: Any) -
 
 
 def describe_symmetric(A: BlockBasis) -> tuple[dict[str, Any], dict[str, FloatArray]]:
-    """Metadata and arrays of a factorization."""
+    """Return the metadata and the arrays of a factorization."""
     arrays = {**_basis_arrays(A.basis), **_inner_arrays(A.inner), **_extension_arrays(A.extensions)}
     if A.diagonal_part is not None:
         arrays["diagonal"] = A.diagonal_part
@@ -194,7 +205,7 @@ def describe_symmetric(A: BlockBasis) -> tuple[dict[str, Any], dict[str, FloatAr
 
 
 def restore_symmetric(meta: dict[str, Any], arrays: dict[str, FloatArray], kernel: Any) -> BlockBasis:
-    """The factorization again; ``kernel`` is a user's own function, or None."""
+    """Return the saved factorization; ``kernel`` is a user's function or None."""
     basis = _restore_basis(arrays)
     inner = _restore_inner(arrays, basis.partition.n_clusters, symmetric=True)
     check_inner(inner, basis, basis)
@@ -203,7 +214,7 @@ def restore_symmetric(meta: dict[str, Any], arrays: dict[str, FloatArray], kerne
     require(
         meta.get("diagonal", "diagonal" in arrays) is ("diagonal" in arrays),
         "diagonal",
-        "there exactly where the metadata say so",
+        "present if and only if the metadata say so",
     )
     if "diagonal" in arrays:
         numbers(arrays["diagonal"], "diagonal", (basis.partition.n_points,))
@@ -228,7 +239,7 @@ def _restore_entries(saved: dict[str, Any]) -> Entries:
 
 
 def _restore_record(cls: type[R], saved: dict[str, Any] | None) -> R | None:
-    """A record of numbers that are not negative."""
+    """Return a saved dataclass of nonnegative numbers, or None."""
     if saved is None:
         return None
     for name, value in saved.items():
@@ -268,7 +279,7 @@ def _restore_basis(arrays: dict[str, FloatArray], prefix: str = "") -> BlockDiag
     if f"{prefix}basis.values" not in arrays:  # version 1
         return BlockDiagonal.from_blocks(partition, _numbered(arrays, f"{prefix}basis", partition.n_clusters))
     values = numbers(arrays[f"{prefix}basis.values"], f"{prefix}basis.values", (None,))
-    check_ranks(arrays[f"{prefix}basis.ranks"], partition, len(values), prefix)
+    check_basis_size(arrays[f"{prefix}basis.ranks"], partition, len(values), prefix)
     return BlockDiagonal(partition, arrays[f"{prefix}basis.ranks"], values)
 
 
@@ -335,20 +346,20 @@ def _numbered(arrays: dict[str, FloatArray], name: str, count: int) -> tuple[Flo
 
 
 def _parts(array: FloatArray, sizes: FloatArray, name: str) -> tuple[FloatArray, ...]:
-    """Consecutive rows of an array, in parts of the given sizes."""
+    """Split an array into consecutive parts of the given sizes."""
     require(array.ndim > 0 and sum(sizes.tolist()) == len(array), name, "as long as its parts")
     return tuple(np.split(array, np.cumsum(sizes)[:-1]))
 
 
 def _reshaped(arrays: dict[str, FloatArray], name: str, shapes: Sequence[tuple[int, int]]) -> tuple[FloatArray, ...]:
-    """Consecutive parts of a flat array, each as a matrix."""
+    """Split a flat array into consecutive matrices of the given shapes."""
     values = numbers(arrays[name], name, (None,))
     parts = _parts(values, np.array([height * width for height, width in shapes]), name)
     return tuple(part.reshape(shape) for part, shape in zip(parts, shapes, strict=True))
 
 
 def restore_kernel(saved: dict[str, Any] | None, given: Any) -> Kernel | None:
-    """The kernel that was saved, or the one given where none was."""
+    """Return the saved kernel, or the given kernel if none was saved."""
     if saved is None:
         return None if given is None else as_kernel(given, caller="load")
     kernel = restored_kernel(saved)
@@ -358,29 +369,29 @@ def restore_kernel(saved: dict[str, Any] | None, given: Any) -> Kernel | None:
 
 
 def useless_kernel(holds: str, given: Any) -> str:
-    """Complaint about a kernel that a file does not need."""
+    """Return the error message about a kernel that the file does not need."""
     return (
-        "The 'kernel' parameter of load must be left out, except for what was made with a user's own function: this "
-        f"file holds {holds}. Got {given!r} instead."
+        "The 'kernel' parameter of load must be left out unless the saved object was made with a user's kernel "
+        f"function: this file holds {holds}. Got {given!r} instead."
     )
 
 
-# --- a user's own function -------------------------------------------------------------------------------------------
+# --- kernel functions of the user ------------------------------------------------------------------------------------
 
 
 def function_record(kernel: Kernel, points: FloatArray) -> dict[str, Any]:
-    """Name of a function that a file cannot hold, and some of its values, by which another is told."""
+    """Return the name of a kernel function and some of its values, by which `load` recognizes the function."""
     return {"name": _name_of(kernel), "values": _probed(kernel, points)}
 
 
 def check_function(record: dict[str, Any], kernel: Kernel | None, points: FloatArray) -> None:
-    """Raise unless a kernel given to `load` has the values of the one that the file was saved with."""
+    """Raise a MismatchError unless a kernel given to `load` has the values of the saved kernel."""
     assert kernel is not None
     expected, found = np.array(record["values"], dtype=np.float64), np.array(_probed(kernel, points))
-    if not (expected.shape == found.shape and np.allclose(found, expected, rtol=_SAME_VALUES, atol=0)):
+    if not (expected.shape == found.shape and np.allclose(found, expected, rtol=_VALUE_RTOL, atol=0)):
         raise MismatchError(
             f"The 'kernel' parameter of load must be the function that the file was saved with, {record['name']}. Got "
-            f"{_name_of(kernel)}, which has other values, instead."
+            f"{_name_of(kernel)}, which has different values, instead."
         )
 
 

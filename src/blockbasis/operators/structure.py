@@ -1,4 +1,4 @@
-"""Checks that arrays from a file are the parts of a factorization: each complaint names the array."""
+"""Checks of the arrays of a file: error messages name the array."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from blockbasis.partition import Partition
 
 
 def require(condition: Any, name: str, must: str) -> None:
-    """Raise unless the condition holds for what has the name."""
+    """Raise a StorageError "NAME must be MUST" unless the condition holds."""
     if not condition:
         raise StorageError(f"{name} must be {must}")
 
 
 def integers(array: FloatArray, name: str, shape: tuple[int | None, ...], *, low: int = 0) -> IntArray:
-    """An array of whole numbers of a shape, in which None stands for any length."""
+    """Return an int64 array after a check of its shape and lower bound; None in ``shape`` matches any length."""
     require(array.dtype == np.int64, name, f"of int64, and is of {array.dtype}")
     _check_shape(array, name, shape)
     require(array.min(initial=low) >= low, name, f"at least {low}")
@@ -31,7 +31,7 @@ def integers(array: FloatArray, name: str, shape: tuple[int | None, ...], *, low
 
 
 def numbers(array: FloatArray, name: str, shape: tuple[int | None, ...], dtype: Any = None) -> FloatArray:
-    """An array of finite float32 or float64 of a shape, in which None stands for any length."""
+    """Return a finite float array after a check of its shape and dtype; None in ``shape`` matches any length."""
     allowed = (np.dtype(np.float32), np.dtype(np.float64)) if dtype is None else (np.dtype(dtype),)
     require(array.dtype in allowed, name, f"of {' or '.join(map(str, allowed))}, and is of {array.dtype}")
     _check_shape(array, name, shape)
@@ -47,7 +47,7 @@ def _check_shape(array: FloatArray, name: str, shape: tuple[int | None, ...]) ->
 
 
 def check_partition(partition: Partition, prefix: str) -> None:
-    """Raise unless points are grouped into clusters."""
+    """Raise a StorageError unless the arrays are a partition of points into clusters."""
     order = integers(partition.order, f"{prefix}partition.order", (None,))
     starts = integers(partition.starts, f"{prefix}partition.starts", (None,))
     require(np.array_equal(np.sort(order), np.arange(len(order))), f"{prefix}partition.order", "a permutation")
@@ -57,17 +57,17 @@ def check_partition(partition: Partition, prefix: str) -> None:
     numbers(partition.radii, f"{prefix}partition.radii", (partition.n_clusters,))
 
 
-def check_ranks(ranks: IntArray, partition: Partition, n_values: int, prefix: str) -> None:
-    """Raise unless the blocks of the clusters have ranks that so many values can hold."""
+def check_basis_size(ranks: IntArray, partition: Partition, n_values: int, prefix: str) -> None:
+    """Raise a StorageError unless blocks of these ranks have ``n_values`` entries in total."""
     name = f"{prefix}basis.ranks"
     integers(ranks, name, (partition.n_clusters,))
-    # In exact integers: a product of forged ones may overflow.
+    # Python integers: products of int64 values from a forged file may overflow.
     floats = sum(n * r for n, r in zip(partition.sizes.tolist(), ranks.tolist(), strict=True))
     require(floats == n_values, name, f"those of {n_values} values, and are those of {floats}")
 
 
 def check_inner(inner: InnerMatrix, rows: BlockDiagonal, columns: BlockDiagonal) -> None:
-    """Raise unless the blocks of C stand between the columns of both bases."""
+    """Raise a StorageError unless the blocks of C fit the ranks of both bases."""
     for offsets, basis, name in (
         (inner.row_offsets, rows, "inner.row_offsets"),
         (inner.column_offsets, columns, "inner.column_offsets"),
@@ -98,7 +98,7 @@ def check_inner(inner: InnerMatrix, rows: BlockDiagonal, columns: BlockDiagonal)
 
 
 def check_extensions(extensions: Sequence[Extension], basis: BlockDiagonal) -> None:
-    """Raise unless every cluster has an extension of its rank."""
+    """Raise a StorageError unless every cluster has an extension of its rank."""
     columns = basis.partition.centers.shape[1]
     require(len(extensions) == basis.partition.n_clusters, "extension.sizes", "one for each cluster")
     for extension, rank in zip(extensions, basis.ranks.tolist(), strict=True):

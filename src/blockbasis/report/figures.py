@@ -1,7 +1,7 @@
-"""Pictures: panels, a style for every curve that reads in grey too, and files in SVG and PNG.
+"""Matplotlib figures: panels, styles of curves that are distinguishable in grey, and SVG and PNG files.
 
-matplotlib is an extra and is imported when the first picture is made. No global state of it is touched: figures are
-made and saved without pyplot, so that a notebook's backend stays as it is.
+matplotlib is an optional dependency, which is imported when the first figure is created. The module does not use pyplot
+and does not change the global state of matplotlib, for example the backend of a notebook.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 
 from blockbasis._utils.files import replacing
 
-#: Okabe and Ito's colours, which the colour-blind tell apart, without yellow, which white paper swallows.
+#: Colours of Okabe and Ito for colour-blind readers, without yellow, which has little contrast with white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
-#: Markers and dashes tell curves apart where colours do not.
+#: Markers and line styles, which distinguish curves in grey.
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p", "d")
 DASHES = ("-", "--", "-.", ":")
-#: Style of each method wherever it is drawn: its place in the three lists.
+#: Style of each method in all figures: its indices in the lists of colours, markers and line styles.
 _METHODS = {
     "bbf": (0, 0, 0),
     "bbf-paper": (5, 7, 0),
@@ -38,18 +38,19 @@ _METHODS = {
     "nystrom-surrogate": (1, 12, 3),
     "bbf-fixed": (5, 7, 1),
 }
-_PANEL = (4.6, 3.5)  # inches
+_PANEL = (4.6, 3.5)  # width and height in inches
 _DOTS_PER_INCH = 150
-#: An axis whose ends have a smaller ratio is labelled at these multiples of the powers of ten.
-_LABELLED = {4.0: (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 7), 300.0: (1, 2, 5)}
+#: Tick labels of logarithmic axes: for a ratio of the limits below the key, these multiples of powers of ten.
+_TICK_MULTIPLES = {4.0: (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 7), 300.0: (1, 2, 5)}
 
 
 def style(place: int | str) -> dict[str, Any]:
-    """Colour, marker and dashes of the curve at a place, or of a method by name.
+    """Return the colour, marker and line style of a curve.
 
     Parameters
     ----------
     place : int or str
+        Index of the curve, or name of a method.
 
     Returns
     -------
@@ -71,13 +72,14 @@ def style(place: int | str) -> dict[str, Any]:
 
 
 def panels(count: int, *, columns: int = 2) -> tuple[Any, list[Any]]:
-    """A figure with so many panels.
+    """Create a figure with the given number of panels.
 
     Parameters
     ----------
     count : int
+        Number of panels.
     columns : int, default=2
-        Panels in a row at most.
+        Largest number of panels in a row.
 
     Returns
     -------
@@ -87,7 +89,7 @@ def panels(count: int, *, columns: int = 2) -> tuple[Any, list[Any]]:
     Raises
     ------
     ImportError
-        Without matplotlib.
+        If matplotlib is not installed.
 
     Examples
     --------
@@ -105,7 +107,7 @@ def panels(count: int, *, columns: int = 2) -> tuple[Any, list[Any]]:
     columns = min(columns, count)
     rows = math.ceil(count / columns)
     size = (_PANEL[0] * columns, _PANEL[1] * rows)
-    figure = Figure(size, dpi=_DOTS_PER_INCH, layout="constrained")  # laid out by the letters that are drawn
+    figure = Figure(size, dpi=_DOTS_PER_INCH, layout="constrained")  # constrained layout uses the size of the text
     axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for spare in axes[count:]:
         spare.remove()
@@ -119,17 +121,20 @@ def panels(count: int, *, columns: int = 2) -> tuple[Any, list[Any]]:
 def runs_and_mean(
     axes: Any, x: Sequence[float], runs: Sequence[Sequence[float]], *, label: str, place: int | str
 ) -> None:
-    """A curve of means, with a marker for every run.
+    """Plot a curve of means, with a marker for every run.
 
     Parameters
     ----------
     axes : matplotlib.axes.Axes
+        Axes of the plot.
     x : sequence of float
+        Abscissas.
     runs : sequence of sequence of float
-        Values at each of ``x``, one for each run.
+        Values of all runs at each abscissa.
     label : str
+        Label of the curve in the legend.
     place : int or str
-        As `style` takes it.
+        Argument of `style`.
 
     Examples
     --------
@@ -147,14 +152,16 @@ def runs_and_mean(
 
 
 def shared_legend(figure: Any, axes: Any, *, columns: int = 4) -> None:
-    """The legend of one panel, below all of them.
+    """Add a legend of the curves of one panel below all panels.
 
     Parameters
     ----------
     figure : matplotlib.figure.Figure
+        Figure of the legend.
     axes : matplotlib.axes.Axes
-        Whose curves are named.
+        Panel with the labelled curves.
     columns : int, default=4
+        Largest number of columns of the legend.
 
     Examples
     --------
@@ -170,12 +177,14 @@ def shared_legend(figure: Any, axes: Any, *, columns: int = 4) -> None:
 
 
 def legend_below(axes: Any, *, columns: int = 1) -> None:
-    """A panel's own legend, below it, where it covers no curve.
+    """Add a legend below a panel, so that it covers no curve.
 
     Parameters
     ----------
     axes : matplotlib.axes.Axes
+        Panel with labelled curves.
     columns : int, default=1
+        Number of columns of the legend.
 
     Examples
     --------
@@ -189,36 +198,38 @@ def legend_below(axes: Any, *, columns: int = 1) -> None:
     axes.legend(frameon=False, fontsize="x-small", loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=columns)
 
 
-def save(figure: Any, stem: Path) -> tuple[Path, Path]:
-    """Write a figure beside each other as SVG and PNG, each whole or not at all.
+def save_figure(figure: Any, stem: Path) -> tuple[Path, Path]:
+    """Write a figure as an SVG file and a PNG file; each file is replaced atomically.
 
     Parameters
     ----------
     figure : matplotlib.figure.Figure
+        Figure to write.
     stem : Path
-        Without extension.
+        Path of the files without extension.
 
     Returns
     -------
     tuple of two Path
+        Paths of the SVG and the PNG file.
 
     Examples
     --------
     >>> import tempfile, pathlib
-    >>> from blockbasis.report.figures import panels, save
+    >>> from blockbasis.report.figures import panels, save_figure
     >>> figure, _ = panels(1)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     [path.name for path in save(figure, pathlib.Path(folder) / "empty")]
+    ...     [path.name for path in save_figure(figure, pathlib.Path(folder) / "empty")]
     ['empty.svg', 'empty.png']
     """
     from matplotlib import rc_context
 
     for axes in figure.axes:
-        _quiet_log_ticks(axes)
+        _set_log_ticks(axes)
     _lay_out(figure)
     paths = stem.parent / f"{stem.name}.svg", stem.parent / f"{stem.name}.png"
     for path in paths:
-        # Without a date, and with names of its parts that do not change, the same figure gives the same file.
+        # Without a date and with fixed identifiers, the same figure gives the same file.
         metadata = {"Date": None} if path.suffix == ".svg" else {}
         with replacing(path) as stream, rc_context({"svg.hashsalt": "blockbasis"}):
             figure.savefig(stream, format=path.suffix[1:], metadata=metadata)
@@ -226,7 +237,7 @@ def save(figure: Any, stem: Path) -> tuple[Path, Path]:
 
 
 def _lay_out(figure: Any) -> None:
-    """Put everything into its place, once for all files: with a layout at hand, each would do it twice."""
+    """Compute the layout once for both files and remove the layout engine, which would compute it again."""
     from matplotlib import rc_context
 
     layout = figure.get_layout_engine()
@@ -236,10 +247,10 @@ def _lay_out(figure: Any) -> None:
         figure.set_layout_engine(None)
 
 
-def _quiet_log_ticks(axes: Any) -> None:
-    """Few plain labels on logarithmic axes: matplotlib's own run into each other where an axis spans about a decade.
+def _set_log_ticks(axes: Any) -> None:
+    """Set few plain tick labels on logarithmic axes; those of matplotlib overlap if an axis spans about a decade.
 
-    Ticks without labels are left out: they say nothing beside the lines of the grid, and take a third of the time.
+    Minor ticks are removed: the grid makes them redundant, and drawing them takes a third of the time.
     """
     from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 
@@ -247,7 +258,7 @@ def _quiet_log_ticks(axes: Any) -> None:
         if axis.get_scale() != "log" or isinstance(axis.get_major_locator(), FixedLocator):
             continue
         axis.set_minor_locator(NullLocator())
-        multiples = next((each for ratio, each in _LABELLED.items() if high < ratio * low), None)
+        multiples = next((each for ratio, each in _TICK_MULTIPLES.items() if high < ratio * low), None)
         if multiples is not None:
             axis.set_major_locator(LogLocator(subs=multiples))
             axis.set_major_formatter("{x:g}")

@@ -1,4 +1,4 @@
-"""Systems with factorizations and with exact kernel matrices, and eigenpairs."""
+"""Linear systems with factorizations and with exact kernel matrices, and eigenpairs of factorizations."""
 
 from blockbasis.solvers.eigen import Eigenpairs as Eigenpairs
 from blockbasis.solvers.eigen import eigh as eigh

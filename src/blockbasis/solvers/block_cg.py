@@ -1,8 +1,15 @@
-"""Conjugate gradients for many right-hand sides at once, with a preconditioner.
+"""Preconditioned block conjugate gradients for several right-hand sides.
 
-Dubrulle's form of O'Leary's block method: the block of residuals is kept as Q G with Q orthonormal in the inner product
-of the preconditioner, so that columns which converge early, depend on each other or repeat do no harm. Directions of
-no size are dropped, and the block becomes narrower. With one right-hand side it is the usual method.
+This is Dubrulle's variant of O'Leary's block method. It stores the block of residuals as Q G with Q orthonormal in the
+inner product of the preconditioner. Columns that converge early or are linearly dependent do not break the iteration:
+their directions are removed from the block. With one right-hand side it is the usual conjugate gradient method.
+
+References
+----------
+D. P. O'Leary, "The block conjugate gradient algorithm and related methods", Linear Algebra and its Applications 29
+(1980).
+A. A. Dubrulle, "Retooling the method of block conjugate gradients", Electronic Transactions on Numerical Analysis 12
+(2001).
 """
 
 from __future__ import annotations
@@ -16,29 +23,31 @@ import numpy as np
 from blockbasis._utils.linalg import symmetric
 from blockbasis._utils.typing import FloatArray
 
-Map: TypeAlias = Callable[[FloatArray], FloatArray]
+BlockFunction: TypeAlias = Callable[[FloatArray], FloatArray]
 
-#: Squared size, against the largest, below which a direction of the block is rounding.
+#: Squared norm, relative to the largest, below which a direction of the block is rounding: the square of 1e-7.
 _DEPENDENT = 1e-14
-#: Rounding lets the residual that is carried along drift from the true one; then the method starts again from there.
+#: Largest number of restarts. A restart replaces the recursively updated residual by the true one, from which it
+#: departs by rounding.
 _MAX_RESTARTS = 10
-#: A restart that leaves more than this share of the residual has met rounding.
+#: Residual after a restart, relative to the residual before, above which rounding prevents further progress.
 _STAGNATION = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Iterates:
-    """What the iteration has come to.
+class BlockCGResult:
+    """Result of `block_cg`.
 
     Parameters
     ----------
     X : ndarray of shape (n, m)
+        Solutions.
     residual : float
-        Largest relative residual of a column, recomputed.
+        Largest relative residual of a column, computed from ``X``.
     history : list of float
-        The same after each iteration, as carried along.
+        Largest relative residual after each iteration, updated recursively.
     indefinite : bool
-        Whether a direction of no or negative curvature was met.
+        Whether the iteration stopped at a direction of zero or negative curvature.
     """
 
     X: FloatArray
@@ -48,22 +57,34 @@ class Iterates:
 
 
 def block_cg(
-    apply: Map, B: FloatArray, *, precondition: Map, tol: float, max_iterations: int, watch: Callable[[float], None]
-) -> Iterates:
-    """Solve for every column of B, none of them zero, to relative residuals of ``tol``.
+    apply: BlockFunction,
+    B: FloatArray,
+    *,
+    precondition: BlockFunction,
+    tol: float,
+    max_iterations: int,
+    callback: Callable[[float], None],
+) -> BlockCGResult:
+    """Solve A X = B for a symmetric positive definite A.
 
     Parameters
     ----------
     apply : callable
-        Product with the symmetric positive definite matrix.
+        Function V -> A V.
     B : ndarray of shape (n, m)
+        Right-hand sides; no column may be zero.
     precondition : callable
-        Product with a symmetric positive definite approximation of its inverse.
+        Function R -> M R with a symmetric positive definite approximation M of the inverse of A.
     tol : float
+        Relative residual of every column at which to stop.
     max_iterations : int
-        Products with a block, those that recompute residuals not counted.
-    watch : callable
-        Called with the largest relative residual after each iteration.
+        Largest number of iterations. The products that recompute residuals do not count.
+    callback : callable
+        Function that is called with the largest relative residual after each iteration.
+
+    Returns
+    -------
+    BlockCGResult
     """
     sizes = np.linalg.norm(B, axis=0)
     goal = B / sizes
@@ -71,28 +92,28 @@ def block_cg(
     residual, history, indefinite = 1.0, list[float](), False
     for _ in range(_MAX_RESTARTS):
         before, steps = residual, len(history)
-        correction, indefinite = _run(apply, residuals, precondition, tol, max_iterations, watch, history)
+        correction, indefinite = _run(apply, residuals, precondition, tol, max_iterations, callback, history)
         candidate = X + correction
-        left = goal - apply(candidate)
-        found = _largest(left)
-        if found < residual:
-            X, residuals, residual = candidate, left, found
+        new_residuals = goal - apply(candidate)
+        new_residual = _largest_norm(new_residuals)
+        if new_residual < residual:
+            X, residuals, residual = candidate, new_residuals, new_residual
         done = residual <= tol or len(history) >= max_iterations
         if done or len(history) == steps or residual > _STAGNATION * before:
             break
-    return Iterates(X * sizes, residual, history, indefinite and residual > tol)
+    return BlockCGResult(X * sizes, residual, history, indefinite and residual > tol)
 
 
 def _run(
-    apply: Map,
+    apply: BlockFunction,
     R: FloatArray,
-    precondition: Map,
+    precondition: BlockFunction,
     tol: float,
     max_iterations: int,
-    watch: Callable[[float], None],
+    callback: Callable[[float], None],
     history: list[float],
 ) -> tuple[FloatArray, bool]:
-    """Correction for the residuals R, and whether it ended at a direction without positive curvature."""
+    """Iterate from the residuals R; return the correction and whether a direction had no positive curvature."""
     correction = np.zeros_like(R)
     Q, P, G = _orthonormal(R, precondition(R))
     S = P
@@ -103,22 +124,22 @@ def _run(
             return correction, True
         steps = (axes / curvatures) @ axes.T
         correction += S @ (steps @ G)
-        left = Q - images @ steps
-        residual = _largest(left @ G)
+        residuals = Q - images @ steps
+        residual = _largest_norm(residuals @ G)
         history.append(residual)
-        watch(residual)
+        callback(residual)
         if residual <= tol:
             break
-        Q, P, ratio = _orthonormal(left, precondition(left))
+        Q, P, ratio = _orthonormal(residuals, precondition(residuals))
         S = P + S @ ratio.T
         G = ratio @ G
     return correction, False
 
 
 def _orthonormal(W: FloatArray, Z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Q, P and T with W = Q T, P = M Q and Qᵀ P = I, for Z = M W; directions of no size are left out."""
+    """Return Q, P and T with W = Q T, P = M Q and Qᵀ P = I, for Z = M W, without negligible directions."""
     factor = np.eye(W.shape[1])
-    for _ in range(2):  # the second pass repairs what rounding in the first has left
+    for _ in range(2):  # the second pass restores the orthogonality that rounding lost in the first
         values, axes = np.linalg.eigh(symmetric(W.T @ Z))
         kept = values > _DEPENDENT * max(values[-1], 0.0) if len(values) else np.zeros(0, dtype=bool)
         roots, axes = np.sqrt(values[kept]), axes[:, kept]
@@ -127,5 +148,6 @@ def _orthonormal(W: FloatArray, Z: FloatArray) -> tuple[FloatArray, FloatArray, 
     return W, Z, factor
 
 
-def _largest(R: FloatArray) -> float:
+def _largest_norm(R: FloatArray) -> float:
+    """Return the largest Euclidean norm of a column."""
     return float(np.linalg.norm(R, axis=0).max())

@@ -1,4 +1,4 @@
-"""I + S by the connected components of S, each factored as its structure suggests."""
+"""Factorization of I + S by the connected components of S: dense, or sparse inside an envelope."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import numpy as np
 from blockbasis._utils.linalg import eigenpairs
 from blockbasis._utils.typing import FloatArray, Index, IntArray
 from blockbasis.operators.inner import InnerMatrix
-from blockbasis.solvers.shifted import Shifted, cholesky, spectral
-from blockbasis.solvers.skyline import envelope, skyline
+from blockbasis.solvers.shifted import ShiftedFactorization, cholesky_factorization, spectral_factorization
+from blockbasis.solvers.skyline import envelope, skyline_factorization
 
 
 @dataclass(frozen=True, eq=False)
 class Component:
-    """Clusters of C that are connected by blocks, and no others with them.
+    """Connected component of the graph whose edges are the nonzero blocks of C.
 
     Parameters
     ----------
     clusters : ndarray of ints
-        Ascending.
+        Clusters of the component, in ascending order.
     columns : slice or ndarray of ints
-        Their columns in C.
+        Columns of C that belong to these clusters.
     inner : InnerMatrix
-        Their part of C.
+        Submatrix of C with these rows and columns.
     """
 
     clusters: IntArray
@@ -34,7 +34,7 @@ class Component:
 
 
 def components(inner: InnerMatrix) -> tuple[Component, ...]:
-    """Connected components of a symmetric C."""
+    """Return the connected components of a symmetric C."""
     slices = rank_slices(np.diff(inner.row_offsets))
     found = []
     for clusters in inner.components():
@@ -46,94 +46,106 @@ def components(inner: InnerMatrix) -> tuple[Component, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class ByComponents:
-    """I + S factored, one factored form for each component.
+class ComponentFactorization:
+    """Factorization of I + S with one factorization for each connected component.
 
     Parameters
     ----------
-    parts : tuple of Component
-    forms : tuple of Shifted
+    components : tuple of Component
+    factorizations : tuple of ShiftedFactorization
+        Factorization of the part of I + S that belongs to each component.
     """
 
-    parts: tuple[Component, ...]
-    forms: tuple[Shifted, ...]
+    components: tuple[Component, ...]
+    factorizations: tuple[ShiftedFactorization, ...]
 
     def solve(self, W: FloatArray) -> FloatArray:
-        if len(self.parts) == 1:
-            return self.forms[0].solve(W)
+        """Return (I + S)^-1 W."""
+        if len(self.components) == 1:
+            return self.factorizations[0].solve(W)
         result = np.empty(W.shape)
-        for part, form in zip(self.parts, self.forms, strict=True):
-            result[part.columns] = form.solve(W[part.columns])
+        for part, factorization in zip(self.components, self.factorizations, strict=True):
+            result[part.columns] = factorization.solve(W[part.columns])
         return result
 
     def logdet(self) -> float:
-        return sum(form.logdet() for form in self.forms)
+        """Return log det(I + S)."""
+        return sum(factorization.logdet() for factorization in self.factorizations)
 
     def inverse_blocks(self, blocks: list[slice]) -> Iterator[FloatArray]:
-        """Diagonal blocks of (I + S)^-1, one for each cluster: ``blocks`` are the clusters' columns."""
-        if len(self.parts) == 1:
-            yield from self.forms[0].inverse_blocks(blocks)
+        """Yield the diagonal block of (I + S)^-1 of every cluster; ``blocks`` holds the columns of all clusters."""
+        if len(self.components) == 1:
+            yield from self.factorizations[0].inverse_blocks(blocks)
             return
         found: dict[int, FloatArray] = {}
-        for part, form in zip(self.parts, self.forms, strict=True):
+        for part, factorization in zip(self.components, self.factorizations, strict=True):
             own = rank_slices(np.diff(part.inner.row_offsets))
-            found |= dict(zip(part.clusters.tolist(), form.inverse_blocks(own), strict=True))
+            found |= dict(zip(part.clusters.tolist(), factorization.inverse_blocks(own), strict=True))
         for i in range(len(blocks)):
             yield found[i]
 
 
-def factored(inner: InnerMatrix, triangles: tuple[FloatArray, ...]) -> ByComponents:
-    """I + R C Rᵀ factored; a LinAlgError when it is not positive definite."""
+def factorize_shifted(inner: InnerMatrix, triangles: tuple[FloatArray, ...]) -> ComponentFactorization:
+    """Factorize I + R C Rᵀ; raise a LinAlgError if it is not positive definite."""
     parts = components(inner)
-    return ByComponents(parts, tuple(_factored(part.inner, _some(triangles, part)) for part in parts))
+    factorizations = tuple(_factorize_component(part.inner, _triangles_of(part, triangles)) for part in parts)
+    return ComponentFactorization(parts, factorizations)
 
 
-def _factored(inner: InnerMatrix, triangles: tuple[FloatArray, ...]) -> Shifted:
-    """A dense Cholesky factorization, or one inside an envelope; by eigenvalues where there is none."""
+def _factorize_component(inner: InnerMatrix, triangles: tuple[FloatArray, ...]) -> ShiftedFactorization:
+    """Return a dense or a skyline Cholesky factorization, or a spectral one if I + S is not positive definite."""
     shape = envelope(inner) if inner.density < 1 else None
-    small: Shifted | None = (
-        cholesky(upper_congruent(inner, triangles))
-        if shape is None or not shape.pays
-        else skyline(inner, triangles, shape)
+    found: ShiftedFactorization | None = (
+        cholesky_factorization(upper_congruent(inner, triangles))
+        if shape is None or not shape.is_faster_than_dense
+        else skyline_factorization(inner, triangles, shape)
     )
-    if small is None:
-        small = spectral(*eigenpairs(congruent(inner, triangles)), precision_of(inner))
-    return small
+    if found is None:
+        found = spectral_factorization(*eigenpairs(congruent(inner, triangles)), precision_of(inner))
+    return found
 
 
 @dataclass(frozen=True, eq=False)
-class Spectra:
-    """Eigenpairs of S = R C Rᵀ, component by component, for every multiple of S."""
+class ComponentSpectra:
+    """Eigenpairs of S = R C Rᵀ for each connected component, from which multiples of S are factorized.
 
-    parts: tuple[Component, ...]
+    Parameters
+    ----------
+    components : tuple of Component
+    pairs : tuple of (values, vectors)
+        Eigenvalues and eigenvectors of the part of S that belongs to each component.
+    """
+
+    components: tuple[Component, ...]
     pairs: tuple[tuple[FloatArray, FloatArray], ...]
 
-    def scaled(self, factor: float) -> ByComponents:
-        """I + factor S."""
-        forms = [
-            spectral(values * factor, vectors, precision_of(part.inner))
-            for part, (values, vectors) in zip(self.parts, self.pairs, strict=True)
+    def scaled(self, factor: float) -> ComponentFactorization:
+        """Return the factorization of I + factor S."""
+        factorizations = [
+            spectral_factorization(values * factor, vectors, precision_of(part.inner))
+            for part, (values, vectors) in zip(self.components, self.pairs, strict=True)
         ]
-        return ByComponents(self.parts, tuple(forms))
+        return ComponentFactorization(self.components, tuple(factorizations))
 
 
-def spectra(inner: InnerMatrix, triangles: tuple[FloatArray, ...]) -> Spectra:
-    """Eigenpairs of R C Rᵀ."""
+def spectra(inner: InnerMatrix, triangles: tuple[FloatArray, ...]) -> ComponentSpectra:
+    """Return the eigenpairs of R C Rᵀ."""
     parts = components(inner)
-    return Spectra(parts, tuple(eigenpairs(congruent(part.inner, _some(triangles, part))) for part in parts))
+    pairs = tuple(eigenpairs(congruent(part.inner, _triangles_of(part, triangles))) for part in parts)
+    return ComponentSpectra(parts, pairs)
 
 
-def _some(triangles: tuple[FloatArray, ...], part: Component) -> tuple[FloatArray, ...]:
+def _triangles_of(part: Component, triangles: tuple[FloatArray, ...]) -> tuple[FloatArray, ...]:
     return tuple(triangles[i] for i in part.clusters)
 
 
 def precision_of(inner: InnerMatrix) -> float:
-    """Rounding unit in which C is stored."""
+    """Return the machine epsilon of the dtype of C."""
     return float(np.finfo(inner.dtype).eps)
 
 
 def congruent(inner: InnerMatrix, triangles: tuple[FloatArray, ...]) -> FloatArray:
-    """R C Rᵀ as a new dense array."""
+    """Return R C Rᵀ as a new dense array."""
     S = upper_congruent(inner, triangles)
     for block in rank_slices(np.diff(inner.row_offsets)):
         S[block.stop :, block] = S[block, block.stop :].T
@@ -141,7 +153,7 @@ def congruent(inner: InnerMatrix, triangles: tuple[FloatArray, ...]) -> FloatArr
 
 
 def upper_congruent(inner: InnerMatrix, triangles: tuple[FloatArray, ...]) -> FloatArray:
-    """The same, zero in the blocks below the diagonal: all that a Cholesky factorization reads, at half the cost."""
+    """Return R C Rᵀ as a new dense array with zeros in the blocks below the diagonal, at half the cost."""
     S = np.zeros(inner.shape)
     blocks = rank_slices(np.diff(inner.row_offsets))
     for i, (R, block) in enumerate(zip(triangles, blocks, strict=True)):
@@ -152,6 +164,6 @@ def upper_congruent(inner: InnerMatrix, triangles: tuple[FloatArray, ...]) -> Fl
 
 
 def rank_slices(ranks: IntArray) -> list[slice]:
-    """The range of each cluster among the R columns of U."""
+    """Return the range of the columns of each cluster in U."""
     ends = np.cumsum(ranks).tolist()
     return [slice(end - int(rank), end) for end, rank in zip(ends, ranks, strict=True)]

@@ -1,4 +1,4 @@
-"""Leading eigenpairs of a factorization: of K(X, X), as far as it is one."""
+"""Leading eigenpairs of a factorization."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from blockbasis._utils.validation import check_integer
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.solvers.woodbury import congruent, orthonormalizing, triangular_solve
 
-#: Lanczos vectors beyond twice the wanted ones: eigenvalues close to each other take many.
+#: Number of Lanczos vectors in excess of twice the number of components: clustered eigenvalues require many.
 _SPARE_VECTORS = 40
-#: Up to so many points the dense matrix is decomposed where the iteration does not converge.
-_FEW_POINTS = 2000
-#: Eigenvalues that differ by less than this share of the largest are one.
-_SAME = 1e-10
+#: Largest number of points for which the dense matrix is decomposed if the Lanczos iteration does not converge: 32 MB.
+_DENSE_POINTS = 2000
+#: Difference, relative to the largest eigenvalue, below which two computed eigenvalues count as equal.
+_EQUAL = 1e-10
 
 
 class Eigenpairs(NamedTuple):
@@ -27,9 +27,10 @@ class Eigenpairs(NamedTuple):
     Parameters
     ----------
     values : ndarray of shape (n_components,)
-        Descending.
+        Eigenvalues in descending order.
     vectors : ndarray of shape (n, n_components)
-        Orthonormal columns in the order of the caller's points; the entry of largest modulus is positive in each.
+        Orthonormal eigenvectors with rows in the order of the caller's points. The entry of largest absolute value of
+        every vector is positive.
     """
 
     values: FloatArray
@@ -37,23 +38,32 @@ class Eigenpairs(NamedTuple):
 
 
 def eigh(A: BlockBasis, n_components: int) -> Eigenpairs:
-    """Eigenpairs of the largest eigenvalues of a factorization.
-
-    Without D they are those of C, carried over by U: exact, at the cost of a small dense decomposition. With D they
-    come from Lanczos iteration (ARPACK) with products of A, to working precision, repeated until nothing larger is
-    left: an eigenvalue comes as often as it is repeated. The more of them are asked for, and the less they differ, the
-    longer it takes. All in float64.
+    """Compute the largest eigenvalues of a factorization and their eigenvectors.
 
     Parameters
     ----------
     A : BlockBasis
+        Factorization that `blockbasis.factorize` returns.
     n_components : int
-        At most the number of points; without D at most the sum of the ranks, because all other eigenvalues are zero.
+        Number of eigenpairs, at most the number of points. If A has no diagonal part, at most the sum of the ranks: all
+        other eigenvalues are zero.
 
     Returns
     -------
     Eigenpairs
-        The named tuple (values, vectors).
+        Named tuple (values, vectors) of float64 arrays.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If the Lanczos iteration does not converge for more than 2000 points.
+
+    Notes
+    -----
+    If A = U C Uᵀ has no diagonal part, its eigenpairs are those of C multiplied by U, from one dense decomposition of
+    the size of C. Otherwise ARPACK's Lanczos iteration computes the eigenpairs to working precision. The iteration is
+    repeated in the orthogonal complement of the vectors found, so that multiple eigenvalues have their multiplicity.
+    It takes longer for more components and for eigenvalues that are closer to each other.
 
     Examples
     --------
@@ -72,42 +82,43 @@ def eigh(A: BlockBasis, n_components: int) -> Eigenpairs:
     if not isinstance(A, BlockBasis):
         raise TypeError(
             f"The 'A' parameter of {caller} must be a BlockBasis, as factorize returns it. Got {type(A).__name__} "
-            "instead. For other operators: scipy.sparse.linalg.eigsh."
+            "instead. Use scipy.sparse.linalg.eigsh for other operators."
         )
     most = int(A.ranks.sum()) if A.diagonal_part is None else A.shape[0]
     count = check_integer(n_components, name="n_components", caller=caller, low=1, high=most)
-    values, vectors = _of_inner(A, count) if A.diagonal_part is None else _of_products(A, count)
+    values, vectors = _eigenpairs_by_inner(A, count) if A.diagonal_part is None else _eigenpairs_by_products(A, count)
     return Eigenpairs(values, with_signs(vectors))
 
 
-def _of_inner(A: BlockBasis, count: int) -> tuple[FloatArray, FloatArray]:
-    """U C Uᵀ = Q (R C Rᵀ) Qᵀ with U = Q R, and R the identity up to the rounding of U."""
+def _eigenpairs_by_inner(A: BlockBasis, count: int) -> tuple[FloatArray, FloatArray]:
+    """Return eigenpairs of U C Uᵀ = Q (R C Rᵀ) Qᵀ, where U = Q R and R is the identity up to rounding."""
     triangles = orthonormalizing(A.basis, np.ones(A.shape[0]))
     values, small = leading_eigenpairs(congruent(A.inner, triangles), count)
     return values, A.basis.expand(triangular_solve(triangles, small))
 
 
-def _of_products(A: BlockBasis, count: int) -> tuple[FloatArray, FloatArray]:
+def _eigenpairs_by_products(A: BlockBasis, count: int) -> tuple[FloatArray, FloatArray]:
+    """Return eigenpairs of U C Uᵀ + D by Lanczos iteration, or by a dense decomposition if that is cheaper."""
     n = A.shape[0]
-    if 2 * count + 1 >= n:  # Lanczos iteration would keep n vectors, as many as the dense matrix has
+    if 2 * count + 1 >= n:  # the Lanczos iteration would store n vectors, as many as the dense matrix has
         return leading_eigenpairs(A._apply(np.eye(n)), count)
     try:
-        return _of_lanczos(A, count)
+        return _multiple_eigenpairs(A, count)
     except np.linalg.LinAlgError:
-        if n > _FEW_POINTS:
+        if n > _DENSE_POINTS:
             raise
         return leading_eigenpairs(A._apply(np.eye(n)), count)
 
 
-def _of_lanczos(A: BlockBasis, count: int) -> tuple[FloatArray, FloatArray]:
-    """Leading eigenpairs by Lanczos iteration, each as often as it is repeated."""
+def _multiple_eigenpairs(A: BlockBasis, count: int) -> tuple[FloatArray, FloatArray]:
+    """Return leading eigenpairs by Lanczos iteration, multiple eigenvalues with their multiplicity."""
     n = A.shape[0]
     rng = np.random.default_rng(0)
     values, vectors = _lanczos(A, count, np.empty((n, 0)), rng)
-    # One starting vector shows one vector of each eigenspace: what is left must have no larger eigenvalue.
+    # The Krylov space of one vector has one vector of each eigenspace: the orthogonal complement is searched, too.
     for _ in range(count):
         other, vector = _lanczos(A, 1, vectors, rng)
-        if other[0] <= values[count - 1] + _SAME * values[0]:
+        if other[0] <= values[count - 1] + _EQUAL * values[0]:
             break
         values, vectors = np.append(values, other), np.hstack((vectors, vector))
         order = np.argsort(-values, kind="stable")
@@ -116,18 +127,18 @@ def _of_lanczos(A: BlockBasis, count: int) -> tuple[FloatArray, FloatArray]:
 
 
 def _lanczos(A: BlockBasis, count: int, known: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-    """Eigenpairs of the largest eigenvalues among vectors orthogonal to eigenvectors that are known, descending."""
+    """Return the largest eigenpairs, descending, in the orthogonal complement of the known eigenvectors."""
     n = A.shape[0]
 
-    def rest(v: FloatArray) -> FloatArray:
+    def complement(v: FloatArray) -> FloatArray:
         return np.asarray(v - known @ (known.T @ v))
 
     def product(v: Any) -> FloatArray:
-        return rest(A._apply(rest(v.reshape(n, 1))))[:, 0]
+        return complement(A._apply(complement(v.reshape(n, 1))))[:, 0]
 
-    start = rest(rng.standard_normal(n))
-    if not product(start).any():  # nothing but zeros is left, which ARPACK refuses
-        others = np.column_stack((start, rest(rng.standard_normal((n, count - 1)))))
+    start = complement(rng.standard_normal(n))
+    if not product(start).any():  # A is zero on the complement, and ARPACK fails for a zero matrix
+        others = np.column_stack((start, complement(rng.standard_normal((n, count - 1)))))
         return np.zeros(count), np.linalg.qr(others)[0]
     operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
     try:
@@ -142,6 +153,6 @@ def _lanczos(A: BlockBasis, count: int, known: FloatArray, rng: np.random.Genera
 
 
 def with_signs(vectors: FloatArray) -> FloatArray:
-    """The columns, each with the sign that makes its entry of largest modulus positive."""
+    """Return the columns with signs for which the entry of largest absolute value of each column is positive."""
     largest = np.abs(vectors).argmax(axis=0)
     return np.asarray(vectors * np.where(vectors[largest, np.arange(vectors.shape[1])] < 0, -1.0, 1.0))

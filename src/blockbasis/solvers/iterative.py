@@ -1,4 +1,4 @@
-"""Systems by products alone: of a factorization, of any other symmetric operator, of the exact kernel matrix."""
+"""Solution of linear systems by a direct method, MINRES or conjugate gradients, and of exact kernel systems."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from blockbasis._utils.validation import (
 from blockbasis.kernels import as_kernel
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.exact import ExactKernel
-from blockbasis.solvers.block_cg import Map, block_cg
+from blockbasis.solvers.block_cg import BlockFunction, block_cg
 from blockbasis.solvers.ridge_system import RidgeSystem
 
 METHODS = ("direct", "minres", "cg")
@@ -39,21 +39,22 @@ METHODS = ("direct", "minres", "cg")
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Solution of a linear system, and what vouches for it.
+    """Solution of a linear system and its residual.
 
     Parameters
     ----------
     x : ndarray of shape (n,) or (n, m)
+        Solution.
     residual : float
-        |b - (A + ridge I) x| / |b|, recomputed at the end; the largest of the columns.
+        Relative residual |b - (A + ridge I) x| / |b|, computed from ``x``; the largest one of the columns of b.
     iterations : int
-        Products with a vector or a block of vectors; 0 for a direct solution.
+        Number of iterations; 0 for a direct solution.
     converged : bool
-        Whether the residual is within the tolerance.
+        Whether the residual is at most the tolerance.
     message : str
-        What happened; when it has not converged, what to do.
+        Description of the result, with advice if the iteration has not converged.
     history : ndarray of shape (iterations,)
-        The residual after each iteration.
+        Relative residual after each iteration.
     """
 
     x: FloatArray
@@ -76,17 +77,19 @@ def solve(
     Parameters
     ----------
     A : BlockBasis or operator
-        With ``method="direct"`` what `factorize` returns; otherwise anything symmetric with a ``shape`` and products
-        ``A @ V``.
+        Factorization that `factorize` returns, or, for an iterative method, any symmetric operator with a ``shape``
+        and products ``A @ V``.
     b : array-like of shape (n,) or (n, m)
+        One or several right-hand sides.
     ridge : float or array-like of shape (n,)
-        At least 0; one number for each point stands for diag(ridge).
+        Nonnegative number, or an array with one number for each point for the system A + diag(ridge).
     method : {"direct", "minres", "cg"}, default="direct"
-        "direct": `RidgeSystem`. "minres": SciPy's, each column for itself; A + ridge I may be indefinite. "cg":
-        conjugate gradients, all columns together; A + ridge I must be positive definite.
+        "direct" is `RidgeSystem`. "minres" is SciPy's MINRES for each column; A + ridge I may be indefinite. "cg" is
+        the block conjugate gradient method for all columns together; A + ridge I must be positive definite.
     tol : float, default=1e-8
-        Relative residual asked for.
+        Relative residual at which the solution counts as converged.
     max_iterations : int, default=1000
+        Largest number of iterations of an iterative method.
 
     Returns
     -------
@@ -99,8 +102,8 @@ def solve(
 
     See Also
     --------
-    RidgeSystem : The direct method for many right-hand sides, one after the other, and for many ridges.
-    exact_solve : The system of the exact kernel matrix.
+    RidgeSystem : Factorized system for repeated solutions and for several ridges.
+    exact_solve : Solution of the system with the exact kernel matrix.
 
     Examples
     --------
@@ -126,12 +129,12 @@ def solve(
     scaled, exponents = _scaled(b)
     apply = _shifted_product(A, ridge)
     if method == "direct":
-        found = _directly(A, scaled, ridge, tol)
+        found = _solve_directly(A, scaled, ridge, tol)
     elif method == "cg":
-        found = _by_cg(apply, scaled, lambda R: R, tol, max_iterations, "Give a larger ridge or method='direct'.")
+        found = _solve_by_cg(apply, scaled, lambda R: R, tol, max_iterations, "Give a larger ridge or method='direct'.")
     else:
-        found = _by_minres(apply, scaled, tol, max_iterations)
-    return _at_scale(found, exponents, caller)
+        found = _solve_by_minres(apply, scaled, tol, max_iterations)
+    return _unscaled(found, exponents, caller)
 
 
 def exact_solve(
@@ -146,28 +149,29 @@ def exact_solve(
     n_jobs: int | None = None,
     progress: bool | Callable[..., Any] = False,
 ) -> Solution:
-    """Solve the true system (K(X, X) + ridge I) x = b by conjugate gradients on the exact kernel matrix.
+    """Solve (K(X, X) + ridge I) x = b with the exact kernel matrix, by preconditioned conjugate gradients.
 
-    Entries are evaluated tile by tile in float64 in every iteration and never stored: memory linear in n. A
-    factorization only preconditions, so that the solution does not depend on its accuracy; the iterations do.
+    Every iteration evaluates the entries of K in float64 tile by tile. K is not stored, so that the memory is linear
+    in n. The accuracy of the preconditioner affects the number of iterations, but not the solution.
 
     Parameters
     ----------
     X : array-like of shape (n, d)
     kernel : Kernel or callable
     b : array-like of shape (n,) or (n, m)
-        Many right-hand sides cost little more than one.
+        One or several right-hand sides. Several right-hand sides take little longer than one.
     ridge : float or array-like of shape (n,)
-        At least 0; one number for each point stands for diag(ridge).
+        Nonnegative number, or an array with one number for each point for the system K + diag(ridge).
     preconditioner : BlockBasis or RidgeSystem, default=None
-        A factorization of K(X, X), which is factored with the same ridge; or a system that is ready.
+        Factorization of K(X, X), from which a `RidgeSystem` with the same ridge is computed, or a `RidgeSystem`.
     tol : float, default=1e-8
-        Relative residual asked for.
+        Relative residual at which the solution counts as converged.
     max_iterations : int, default=1000
+        Largest number of iterations.
     n_jobs : int, default=None
-        Threads; None is one for each core.
+        Number of threads; None selects one for each core.
     progress : bool or callable, default=False
-        As in `factorize`; the pieces are hundredths of the digits asked for.
+        Report of the progress, as in `factorize`, in percent of log(residual) / log(tol).
 
     Returns
     -------
@@ -206,7 +210,7 @@ def exact_solve(
     better = "a factorization as preconditioner" if system is None else "a preconditioner of smaller tol"
     scaled, exponents = _scaled(b)
     with reporting(progress):
-        found = _by_cg(
+        found = _solve_by_cg(
             _shifted_product(K, ridge),
             scaled,
             (lambda R: R) if system is None else system.precondition,
@@ -214,20 +218,21 @@ def exact_solve(
             max_iterations,
             f"Give {better}, or a larger ridge.",
         )
-    return _at_scale(found, exponents, caller)
+    return _unscaled(found, exponents, caller)
 
 
 def _scaled(b: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Right-hand sides with entries of about 1, and the powers of two that they were divided by.
+    """Return b with columns divided by powers of two so that their largest entries are about 1, and the exponents.
 
-    Norms and inner products square them: no scale of b may overflow or underflow.
+    The scaling prevents overflow and underflow of squared entries in norms and inner products.
     """
-    exponents = exponents_of(_columns(b))
+    exponents = exponents_of(_as_columns(b))
     return np.ldexp(b, -exponents if b.ndim == 2 else -exponents[0]), exponents
 
 
-def _at_scale(found: Solution, exponents: IntArray, caller: str) -> Solution:
-    x = times_power_of_two(_columns(found.x), exponents, name="b", caller=caller)
+def _unscaled(found: Solution, exponents: IntArray, caller: str) -> Solution:
+    """Return the solution for the right-hand sides before `_scaled`."""
+    x = times_power_of_two(_as_columns(found.x), exponents, name="b", caller=caller)
     return replace(found, x=x.reshape(found.x.shape))
 
 
@@ -243,29 +248,31 @@ def _preconditioning_system(given: Any, n: int, ridge: float | FloatArray, calle
     return given if isinstance(given, RidgeSystem) else RidgeSystem(given, ridge)
 
 
-def _shifted_product(A: Any, ridge: float | FloatArray) -> Map:
-    """(A + ridge I) V for V of shape (n, m)."""
+def _shifted_product(A: Any, ridge: float | FloatArray) -> BlockFunction:
+    """Return the function V -> (A + ridge I) V for V of shape (n, m)."""
     shift = np.asarray(ridge)[..., np.newaxis]
-    # The product of a factorization takes the precision of V, also where its factors are float32.
-    product: Map = A._apply if isinstance(A, BlockBasis) else lambda V: np.asarray(A @ V)
+    # BlockBasis._apply computes in the dtype of V, float64, also if the factors are float32.
+    product: BlockFunction = A._apply if isinstance(A, BlockBasis) else lambda V: np.asarray(A @ V)
     return lambda V: product(V) + shift * V
 
 
-def _directly(A: Any, b: FloatArray, ridge: float | FloatArray, tol: float) -> Solution:
+def _solve_directly(A: Any, b: FloatArray, ridge: float | FloatArray, tol: float) -> Solution:
     x = RidgeSystem(A, ridge).solve(b)
-    left = _columns(b) - _shifted_product(A, ridge)(_columns(x))
-    sizes = np.linalg.norm(_columns(b), axis=0)
+    residuals = _as_columns(b) - _shifted_product(A, ridge)(_as_columns(x))
+    sizes = np.linalg.norm(_as_columns(b), axis=0)
     residual = float(
-        np.divide(np.linalg.norm(left, axis=0), sizes, out=np.zeros_like(sizes), where=sizes > 0).max(initial=0.0)
+        np.divide(np.linalg.norm(residuals, axis=0), sizes, out=np.zeros_like(sizes), where=sizes > 0).max(initial=0.0)
     )
-    return _solution(x, residual, [], tol, "Rounding allows no less with so small a ridge. Give a larger one.")
+    return _solution(x, residual, [], tol, "Rounding prevents a smaller residual for this ridge. Give a larger ridge.")
 
 
-# --- iterations ------------------------------------------------------------------------------------------------------
+# --- iterative methods -----------------------------------------------------------------------------------------------
 
 
-def _by_cg(apply: Map, b: FloatArray, precondition: Map, tol: float, max_iterations: int, remedy: str) -> Solution:
-    B, x = _columns(b), np.zeros_like(b)
+def _solve_by_cg(
+    apply: BlockFunction, b: FloatArray, precondition: BlockFunction, tol: float, max_iterations: int, remedy: str
+) -> Solution:
+    B, x = _as_columns(b), np.zeros_like(b)
     wanted = B.any(axis=0)
     if not wanted.any():
         return _solution(x, 0.0, [], tol, "")
@@ -275,68 +282,70 @@ def _by_cg(apply: Map, b: FloatArray, precondition: Map, tol: float, max_iterati
         precondition=precondition,
         tol=tol,
         max_iterations=max_iterations,
-        watch=_digits_counted(tol),
+        callback=_progress_callback(tol),
     )
-    _columns(x)[:, wanted] = found.X
+    _as_columns(x)[:, wanted] = found.X
     if found.indefinite:
         remedy = "A + ridge I is not positive definite. Give a larger ridge, or method='minres' of blockbasis.solve."
     elif len(found.history) < max_iterations:
-        remedy = f"Rounding allows no less. {remedy}"
+        remedy = f"Rounding prevents a smaller residual. {remedy}"
     else:
-        remedy = f"The limit of {max_iterations} iterations was met. {remedy} Or raise max_iterations."
+        remedy = f"The limit of {max_iterations} iterations was reached. {remedy} Or increase max_iterations."
     return _solution(x, found.residual, found.history, tol, remedy)
 
 
-def _digits_counted(tol: float) -> Callable[[float], None]:
-    """Report each hundredth of the way from 1 to ``tol``, in logarithms."""
+def _progress_callback(tol: float) -> Callable[[float], None]:
+    """Return a callback that reports every percent of log(residual) / log(tol)."""
     count, done = counting("conjugate gradients", 100), 0
 
-    def watch(residual: float) -> None:
+    def callback(residual: float) -> None:
         nonlocal done
         reached = min(100, int(100 * math.log(max(residual, tol)) / math.log(tol)))
         while done < reached:
             done += 1
             count()
 
-    return watch
+    return callback
 
 
-class _Reached(Exception):
-    """The residual is within the tolerance."""
+class _Converged(Exception):
+    """Stops SciPy's MINRES when the residual is at most the tolerance."""
 
 
-def _by_minres(apply: Map, b: FloatArray, tol: float, max_iterations: int) -> Solution:
-    B, x = _columns(b), np.zeros_like(b)
+def _solve_by_minres(apply: BlockFunction, b: FloatArray, tol: float, max_iterations: int) -> Solution:
+    B, x = _as_columns(b), np.zeros_like(b)
     histories: list[list[float]] = [[]]
     residuals = [0.0]
     for j in np.flatnonzero(B.any(axis=0)).tolist():
-        _columns(x)[:, j], residual, history = _minres_column(apply, B[:, j], tol, max_iterations)
+        _as_columns(x)[:, j], residual, history = _minres_column(apply, B[:, j], tol, max_iterations)
         histories.append(history)
         residuals.append(residual)
     length = max(len(history) for history in histories)
-    # A column that is done keeps its last residual while the others go on.
+    # A column that has converged keeps its last residual.
     padded = [history + history[-1:] * (length - len(history)) for history in histories if history]
     slowest = np.max(padded, axis=0).tolist() if padded else []
-    remedy = "Give a larger ridge, more max_iterations, or method='direct'."
+    remedy = "Give a larger ridge, a larger max_iterations, or method='direct'."
     return _solution(x, max(residuals), slowest, tol, remedy)
 
 
-def _minres_column(apply: Map, b: FloatArray, tol: float, max_iterations: int) -> tuple[FloatArray, float, list[float]]:
+def _minres_column(
+    apply: BlockFunction, b: FloatArray, tol: float, max_iterations: int
+) -> tuple[FloatArray, float, list[float]]:
     n, size = len(b), float(np.linalg.norm(b))
     operator = LinearOperator((n, n), matvec=lambda v: apply(v.reshape(-1, 1))[:, 0], dtype=np.float64)
     history: list[float] = []
     x = np.zeros(n)
 
-    def watch(iterate: FloatArray) -> None:
-        # SciPy's own test is relative to |A| |x|, so that the residual has to be looked at here.
+    def callback(iterate: FloatArray) -> None:
+        # The convergence test of SciPy's MINRES is relative to |A| |x| and not to |b|.
         nonlocal x
         x = iterate.copy()
         history.append(float(np.linalg.norm(b - operator.matvec(x))) / size)
         if history[-1] <= tol:
-            raise _Reached
+            raise _Converged
 
-    with contextlib.suppress(_Reached):
-        minres(operator, b, rtol=0.0, maxiter=max_iterations, callback=watch)
+    with contextlib.suppress(_Converged):
+        minres(operator, b, rtol=0.0, maxiter=max_iterations, callback=callback)
     return x, history[-1] if history else 1.0, history
 
 
@@ -349,6 +358,6 @@ def _solution(x: FloatArray, residual: float, history: list[float], tol: float, 
     return Solution(x, residual, len(history), converged, message, np.array(history))
 
 
-def _columns(b: FloatArray) -> FloatArray:
-    """A view of shape (n, m)."""
+def _as_columns(b: FloatArray) -> FloatArray:
+    """Return a view of shape (n, m)."""
     return b.reshape(len(b), -1)

@@ -1,9 +1,9 @@
-"""Block Cholesky factorization of I + S for a sparse S: its envelope, in an order that keeps it narrow.
+"""Skyline (envelope) Cholesky factorization of I + S for a block-sparse S.
 
-The blocks are put in the reverse Cuthill-McKee order of their graph, which brings neighbours together, and joined to
-steps of at least some hundred columns, so that the work is done by products of large dense matrices. Row i of the
-factor L is kept from its first block that is not zero up to the diagonal; inside this envelope a factorization fills
-in, outside it all is zero.
+The blocks are sorted in the reverse Cuthill-McKee order of their graph, which makes the envelope narrow. Consecutive
+blocks are joined into steps of at least 128 columns, so that the factorization consists of products of large dense
+matrices. The factor L has fill-in only inside the envelope: row i is stored from its first nonzero block up to the
+diagonal.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.operators.inner import InnerMatrix
 from blockbasis.solvers.shifted import check_conditioning
 
-#: Columns of a step, at least: wide enough for fast products, and few against the envelope.
+#: Smallest number of columns of a step: enough for fast matrix products, and few compared with the envelope.
 _STEP = 128
-#: A matrix of fewer columns is factored as a dense one.
-_SMALL = 512
-#: The work inside an envelope, against that of a dense factorization, from which on the dense one is as fast.
+#: Number of columns below which a dense factorization is faster.
+_DENSE_COLUMNS = 512
+#: Work inside the envelope, relative to a dense factorization, from which a dense factorization is faster.
 _DENSE_WORK = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class Envelope:
-    """Steps of columns and the first step that each of them reaches back to.
+    """Envelope of a block matrix, in steps of consecutive columns.
 
     Parameters
     ----------
     order : ndarray of shape (k,)
-        Clusters in the order in which they are factored.
+        Clusters in the order of the factorization.
     columns : ndarray of shape (R,)
-        Columns of S in that order.
+        Columns of S in the same order.
     offsets : ndarray of shape (n_steps + 1,)
-        Where each step starts.
+        First column of each step, and R.
     first : ndarray of shape (n_steps,)
-        The first step in the envelope of each step.
+        First step in the envelope of each step.
     """
 
     order: IntArray
@@ -51,26 +51,27 @@ class Envelope:
 
     @property
     def work(self) -> float:
-        """Multiplications of a factorization, about."""
+        """Approximate number of multiplications of the factorization."""
         heights, widths = np.diff(self.offsets), self.offsets[1:] - self.offsets[self.first]
         return float((heights * widths.astype(np.float64) ** 2).sum()) / 2
 
     @property
-    def pays(self) -> bool:
-        """Whether it beats a dense factorization."""
+    def is_faster_than_dense(self) -> bool:
+        """Whether the factorization inside the envelope is faster than a dense factorization."""
         size = len(self.columns)
-        return size >= _SMALL and self.work < _DENSE_WORK * size**3 / 6
+        return size >= _DENSE_COLUMNS and self.work < _DENSE_WORK * size**3 / 6
 
     def step(self, i: int) -> slice:
+        """Return the columns of step ``i``."""
         return slice(int(self.offsets[i]), int(self.offsets[i + 1]))
 
     def row(self, i: int) -> slice:
-        """Columns of the envelope of step ``i`` before the step itself."""
+        """Return the columns of the envelope of step ``i`` before the step itself."""
         return slice(int(self.offsets[self.first[i]]), int(self.offsets[i]))
 
 
 def envelope(inner: InnerMatrix) -> Envelope:
-    """Envelope of a symmetric matrix in the reverse Cuthill-McKee order of its blocks."""
+    """Return the envelope of a symmetric matrix in the reverse Cuthill-McKee order of its blocks."""
     graph = inner.graph()
     graph = (graph + graph.T).tocsr()
     order = np.asarray(reverse_cuthill_mckee(graph, symmetric_mode=True), dtype=np.intp)
@@ -91,7 +92,7 @@ def envelope(inner: InnerMatrix) -> Envelope:
 
 
 def _steps(ranks: IntArray) -> IntArray:
-    """The step of each block: consecutive ones are joined until they have enough columns."""
+    """Return the step of each block: consecutive blocks are joined until a step has at least `_STEP` columns."""
     steps, width, step = [], 0, 0
     for rank in ranks.tolist():
         if width >= _STEP:
@@ -102,16 +103,17 @@ def _steps(ranks: IntArray) -> IntArray:
 
 
 @dataclass(frozen=True, eq=False)
-class SkylineShifted:
-    """I + S = L Lᵀ inside an envelope.
+class SkylineFactorization:
+    """Cholesky factorization I + S = L Lᵀ inside an envelope.
 
     Parameters
     ----------
     envelope : Envelope
+        Envelope of S.
     rows : tuple of arrays
-        L of each step from the start of its envelope to the step itself.
+        Rows of L of each step, from the start of the envelope up to the diagonal block.
     diagonals : tuple of arrays
-        The lower triangular blocks of L on the diagonal.
+        Lower triangular diagonal blocks of L.
     """
 
     envelope: Envelope
@@ -119,6 +121,7 @@ class SkylineShifted:
     diagonals: tuple[FloatArray, ...]
 
     def solve(self, W: FloatArray) -> FloatArray:
+        """Return (I + S)^-1 W."""
         shape = self.envelope
         Z = W[shape.columns].astype(np.float64)
         steps = range(len(self.rows))
@@ -135,9 +138,11 @@ class SkylineShifted:
         return result
 
     def logdet(self) -> float:
+        """Return log det(I + S)."""
         return 2 * sum(float(np.log(np.diagonal(L)).sum()) for L in self.diagonals)
 
     def inverse_blocks(self, blocks: list[slice]) -> Iterator[FloatArray]:
+        """Yield the diagonal blocks of (I + S)^-1 of clusters, given by their ranges of columns."""
         shape = self.envelope
         place = np.empty(len(shape.columns), dtype=np.intp)
         place[shape.columns] = np.arange(len(place))
@@ -149,10 +154,11 @@ class SkylineShifted:
 
     @cached_property
     def _inverse(self) -> tuple[FloatArray, ...]:
-        """Diagonal blocks of the inverse Z, one for each step, from the last to the first (Takahashi's equations).
+        """Diagonal blocks of Z = (I + S)^-1, one for each step, by Takahashi's equations.
 
         Z_Sj = -Z_SS L_Sj L_jj^-1 and Z_jj = (L_jj L_jjᵀ)^-1 - Z_jS L_Sj L_jj^-1, where S are the steps after j whose
-        envelope reaches back to j. All of Z_SS lies inside the envelope, which is all of Z that is kept.
+        envelope includes step j. The equations are solved from the last step to the first. Z_SS lies inside the
+        envelope, so that only the part of Z inside the envelope is stored.
         """
         shape, count = self.envelope, len(self.rows)
         below: list[FloatArray] = [np.empty_like(row) for row in self.rows]
@@ -174,13 +180,13 @@ class SkylineShifted:
         return tuple(own)
 
     def _part(self, rows: list[FloatArray] | tuple[FloatArray, ...], i: int, j: int) -> FloatArray:
-        """View of block (i, j), j before i, in rows of the envelope."""
+        """Return a view of block (i, j), j < i, of a matrix that is stored as rows of the envelope."""
         start = self.envelope.row(i).start
         own = self.envelope.step(j)
         return rows[i][:, own.start - start : own.stop - start]
 
     def _between(self, below: list[FloatArray], own: list[FloatArray], steps: list[int]) -> FloatArray:
-        """The inverse between some steps, all of which lie in each other's envelopes."""
+        """Return the submatrix of the inverse for steps that lie in each other's envelopes."""
         ends = np.cumsum([len(own[i]) for i in steps]).tolist()
         Z = np.empty((ends[-1], ends[-1]))
         places = [slice(end - len(own[i]), end) for i, end in zip(steps, ends, strict=True)]
@@ -193,17 +199,19 @@ class SkylineShifted:
         return Z
 
 
-def skyline(inner: InnerMatrix, triangles: tuple[FloatArray, ...], shape: Envelope) -> SkylineShifted | None:
-    """I + R C Rᵀ factored, None when it is not positive definite.
+def skyline_factorization(
+    inner: InnerMatrix, triangles: tuple[FloatArray, ...], shape: Envelope
+) -> SkylineFactorization | None:
+    """Return the Cholesky factorization of I + R C Rᵀ inside an envelope; None if it is not positive definite.
 
     Parameters
     ----------
     inner : InnerMatrix
-        C, symmetric.
+        Symmetric matrix C.
     triangles : tuple of arrays
-        R of each cluster.
+        Triangular factor R_i of each cluster.
     shape : Envelope
-        Of C.
+        Envelope of C.
     """
     rows, diagonals = _assembled(inner, triangles, shape)
     check_conditioning(max(float(np.diagonal(block).max(initial=0.0)) for block in diagonals))
@@ -220,13 +228,13 @@ def skyline(inner: InnerMatrix, triangles: tuple[FloatArray, ...], shape: Envelo
             diagonals[i] = np.asarray(linalg.cholesky(own, lower=True, check_finite=False))
         except linalg.LinAlgError:
             return None
-    return SkylineShifted(shape, tuple(rows), tuple(diagonals))
+    return SkylineFactorization(shape, tuple(rows), tuple(diagonals))
 
 
 def _assembled(
     inner: InnerMatrix, triangles: tuple[FloatArray, ...], shape: Envelope
 ) -> tuple[list[FloatArray], list[FloatArray]]:
-    """R C Rᵀ in the rows of the envelope: what stands before the diagonal blocks, and these."""
+    """Return R C Rᵀ by rows of the envelope: the parts before the diagonal blocks, and the diagonal blocks."""
     count = len(shape.first)
     rows = [np.zeros((int(np.diff(shape.offsets)[i]), shape.row(i).stop - shape.row(i).start)) for i in range(count)]
     diagonals = [np.zeros((len(row), len(row))) for row in rows]
@@ -235,10 +243,10 @@ def _assembled(
     place[shape.order] = np.cumsum(ranks[shape.order]) - ranks[shape.order]
     step_of = np.searchsorted(shape.offsets, place, side="right") - 1
     for i, kept in enumerate(inner.kept):
-        left = triangles[i] @ inner.row_panel(i)
+        scaled = triangles[i] @ inner.row_panel(i)
         ends = np.cumsum(ranks[kept]).tolist()
         for j, end in zip(kept.tolist(), ends, strict=True):
-            block = left[:, end - int(ranks[j]) : end] @ triangles[j].T
+            block = scaled[:, end - int(ranks[j]) : end] @ triangles[j].T
             a, b = (i, j) if place[i] >= place[j] else (j, i)
             block = block if a == i else block.T
             at = int(place[a] - shape.offsets[step_of[a]])

@@ -21,36 +21,36 @@ def raw(monkeypatch):
 
 
 def test_regression_data_are_standardized(raw):
-    X, _ = points.load("cpusmall")
+    X, _ = points.load_points("cpusmall")
     assert np.allclose(X.mean(axis=0), 0)
     assert np.allclose(X.std(axis=0), [1, 1, 0])
 
 
 def test_classification_data_lie_between_minus_one_and_one(raw):
-    X, y = points.load("ctg")
+    X, y = points.load_points("ctg")
     assert X[:, :2].min(axis=0).tolist() == [-1, -1]
     assert X[:, :2].max(axis=0).tolist() == [1, 1]
     assert len(points.class_sizes(y)) == 20
 
 
 def test_emg_has_nineteen_classes(raw):
-    X, y = points.load("emg")
+    X, y = points.load_points("emg")
     assert y.max() == 18
     assert len(X) == 38
 
 
 def test_sexes_are_numbered_by_the_alphabet(raw):
-    X, _ = points.load(points.ALPHABETICAL)
+    X, _ = points.load_points(points.ALPHABETICAL)
     order = X[:3, 0]  # of M, F, I
     assert order.argsort().tolist() == [1, 2, 0]
 
 
 def test_a_part_is_always_the_same_part(raw):
-    X, y = points.load("cpusmall", 10)
-    again, _ = points.load("cpusmall", 10)
+    X, y = points.load_points("cpusmall", 10)
+    again, _ = points.load_points("cpusmall", 10)
     assert X.shape == (10, 3)
     assert (again == X).all()
-    assert len(points.load("cpusmall", 100)[0]) == 40
+    assert len(points.load_points("cpusmall", 100)[0]) == 40
 
 
 def test_median_squared_radius():

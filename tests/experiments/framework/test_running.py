@@ -101,7 +101,7 @@ def test_processes_find_the_same(tmp_path):
 
 
 def test_processes_leave_out_missing_data_sets(tmp_path):
-    with pytest.warns(UserWarning, match="bench goes without d2: not here") as warned:
+    with pytest.warns(UserWarning, match="bench omits the data set d2: not here") as warned:
         result = run(Bench(sizes=(2, 1, 2, 3), missing=(2,)).experiment, folder=tmp_path, n_processes=2)
     assert len(warned) == 1
     assert (result.missing, [row["n"] for row in result.rows]) == (("d2",), [1, 3])
@@ -159,7 +159,7 @@ def test_results_know_what_they_were_measured_with(tmp_path):
 
 
 def test_missing_data_sets_are_left_out_and_named(tmp_path):
-    with pytest.warns(UserWarning, match="bench goes without d2: not here"):
+    with pytest.warns(UserWarning, match="bench omits the data set d2: not here"):
         result = run(Bench(missing=(2,)).experiment, folder=tmp_path)
     assert result.missing == ("d2",)
     assert result.verdict().mark == "holds where measured"

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from blockbasis.experiments import EXPERIMENTS, Part, Result, Table
-from blockbasis.experiments.framework.tables import crossed
+from blockbasis.experiments.framework.tables import pivot_table
 
 
 def test_means_over_runs_by_two_columns():
@@ -16,7 +16,9 @@ def test_means_over_runs_by_two_columns():
         Part({"method": "meka"}, 0.0, 1.0, ({"floats": 50, "error": None},)),
     )
     result = Result(EXPERIMENTS["error-vs-memory"], parts)
-    found = crossed(result, "Errors", down="method", across="floats", value="error", names={"svd": "SVD", "meka": "M"})
+    found = pivot_table(
+        result, "Errors", down="method", across="floats", value="error", names={"svd": "SVD", "meka": "M"}
+    )
     expected = (("SVD", "0.2", "0.5"), ("M", "-", "overflow"))
     assert found == Table("Errors", ("method \\ floats", "20", "50"), expected)
 
@@ -24,7 +26,7 @@ def test_means_over_runs_by_two_columns():
 def test_counts_have_all_their_digits():
     values = {1: 4177, 2: 2190.4, 3: 0.01234, 4: 1.31e27}
     parts = (Part({"h": 4.0}, 0.0, 1.0, tuple({"tol": tol, "rank": value} for tol, value in values.items())),)
-    found = crossed(Result(EXPERIMENTS["rank-vs-bandwidth"], parts), "Ranks", down="h", across="tol", value="rank")
+    found = pivot_table(Result(EXPERIMENTS["rank-vs-bandwidth"], parts), "Ranks", down="h", across="tol", value="rank")
     assert found.rows == (("4", "4177", "2190", "0.0123", "1.31e+27"),)
 
 

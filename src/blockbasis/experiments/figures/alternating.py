@@ -12,18 +12,19 @@ from blockbasis.experiments.framework.base import Experiment, Result, Row, Setti
 from blockbasis.experiments.framework.classification import accuracies, draw_boundary, draw_classes, machine
 from blockbasis.report import figures
 
-#: Numbers of clusters in the same box; the paper has 4, 20 and 100.
+#: Numbers of clusters in the unit square; the paper has 4, 20 and 100.
 _CLUSTERS = (4, 9, 20, 36, 64, 100)
-#: Bandwidths tried: as many steps to a factor of 2.
+#: Grid of bandwidths: number of steps per factor of 2, smallest and largest bandwidth.
 _STEPS, _LOW, _HIGH = 3, 2.0**-7, 4.0
-#: A cell of the box is so many standard deviations wide, for which clusters of twice the deviation as radius touch (as
-#: the paper has them), and the box so many cells.
+#: Width of a grid cell in standard deviations: clusters whose radius is two standard deviations touch, as in the paper.
 _DEVIATIONS_PER_CELL = 4
+#: Number of test points per training point.
 _TEST_FACTOR = 3
+#: Number of columns of the grid of each number of clusters.
 _COLUMNS = {4: 2, 9: 3, 20: 5, 36: 6, 64: 8, 100: 10}
-#: Two by two clusters, which need no curved boundary.
+#: Number of clusters that two straight lines separate.
 _SEPARABLE = 4
-#: Cases whose boundaries are drawn: the paper's.
+#: Numbers of clusters whose boundaries are drawn, as in the paper.
 _DRAWN = (4, 20, 100)
 
 
@@ -47,7 +48,7 @@ def _points(settings: Settings, sigma: float, rng: np.random.Generator) -> tuple
 
 
 def _best(X: FloatArray, y: IntArray, X_test: FloatArray, y_test: IntArray) -> Row:
-    """The paper's h*, the largest bandwidth of the highest accuracy: up to the latter's standard error, and exactly."""
+    """Return the paper's h*, the largest bandwidth with the highest accuracy, within its standard error and exactly."""
     bandwidths = np.geomspace(_LOW, _HIGH, int(np.log2(_HIGH / _LOW)) * _STEPS + 1)
     found = accuracies(X, y, X_test, y_test, bandwidths.tolist())
     top = found.max()
@@ -84,14 +85,15 @@ def _draw_boundary(axes: Any, result: Result, clusters: int) -> None:
 
 
 def _judge(result: Result) -> Verdict:
-    """Linear is what a line through the origin comes near to within a step of the bandwidths tried, in all cases.
+    """Judge whether h* is linear in the standard deviation.
 
-    Two straight lines part the fewest clusters, so that a wide h serves them as well: without them is said beside. So
-    is what comes of the paper's own words, by which accuracies are equal only when they are the same.
+    It is linear if a line through the origin deviates by at most one step of the bandwidth grid. The sentence also
+    reports the deviation without four clusters, which two straight lines separate at large bandwidths as well, and the
+    verdict for the paper's definition of h*, by which accuracies must be exactly equal.
     """
     holds, found = _judge_bandwidths(result.rows, "h")
     sentence = f"The mean of h* is {found}"
-    # Rows that an earlier version measured do not tell.
+    # Rows of an earlier version do not have this column.
     if not all("h_of_the_highest" in row for row in result.rows):
         return Verdict(holds, sentence)
     exactly, found = _judge_bandwidths(result.rows, "h_of_the_highest")
@@ -104,25 +106,25 @@ def _judge(result: Result) -> Verdict:
 
 
 def _judge_bandwidths(rows: list[Row], column: str) -> tuple[bool, str]:
-    """Whether the best bandwidths in a column are linear in the spread, and the figures that say so."""
+    """Return whether the best bandwidths of a column are linear in the standard deviation, and a summary."""
     curved = [row for row in rows if row["clusters"] > _SEPARABLE]
-    off, step = _from_a_line(rows, column), 2 ** (1 / _STEPS)
+    off, step = _deviation_from_line(rows, column), 2 ** (1 / _STEPS)
     each = ", ".join(f"{h:.2g} at {sigma:.2g}" for sigma, h in sorted(_means(rows, column).items()))
     return off <= step, (
         f"{each} of sigma; a line through the origin is off by a factor of at most {off:.2f}, where neighbouring "
         f"bandwidths tried differ by {step:.2f}. Without the case of {_SEPARABLE} clusters, which two straight lines "
-        f"part and a wide h serves as well, the factor is {_from_a_line(curved, column):.2f}."
+        f"part and a wide h serves as well, the factor is {_deviation_from_line(curved, column):.2f}."
     )
 
 
 def _means(rows: list[Row], column: str) -> dict[float, float]:
-    """The mean best bandwidth of each spread."""
+    """Return the mean best bandwidth of each standard deviation."""
     sigmas = {row["sigma"] for row in rows}
     return {sigma: float(np.mean([row[column] for row in rows if row["sigma"] == sigma])) for sigma in sigmas}
 
 
-def _from_a_line(rows: list[Row], column: str) -> float:
-    """Factor between the mean best bandwidths and the nearest multiple of the spread, at most."""
+def _deviation_from_line(rows: list[Row], column: str) -> float:
+    """Return the largest factor between the mean best bandwidths and the best line through the origin."""
     slopes = [h / sigma for sigma, h in _means(rows, column).items()]
     return float(np.sqrt(max(slopes) / min(slopes)))
 

@@ -17,18 +17,18 @@ from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.partition import kmeans
 from blockbasis.report import figures
 
-#: The paper's relative errors in the order below. It does not give bandwidth, clusters and rank: these come near them.
+#: Relative errors of the paper. It does not give bandwidth, clusters and rank; these values give similar errors.
 _PAPER = {"rows, SVD": 1.4e-3, "diagonal, SVD": 6.3e-3, "rows, randomized": 1.5e-2, "diagonal, randomized": 4.0e-2}
 _BANDWIDTH, _CLUSTERS, _RANK = 2.0, 10, 40
 _RUNS = 5
-#: What counts as a much larger error.
+#: Smallest ratio of errors that counts as "much larger".
 _MUCH = 2.0
-#: Decades of error that the colours cover; a cluster of no more points than the rank has none.
+#: Number of decades of error in the colour scale; the error of a cluster with at most ``rank`` points is zero.
 _DECADES = 4
 
 _HOW = ("SVD", "randomized")
 
-Source = Callable[[KernelMatrix, slice, np.random.Generator], FloatArray]
+ColumnSource = Callable[[KernelMatrix, slice, np.random.Generator], FloatArray]
 
 
 def _parts(quick: bool) -> list[Settings]:
@@ -38,12 +38,12 @@ def _parts(quick: bool) -> list[Settings]:
 
 
 def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
-    X, _ = points.load(settings["data"], settings["n"])
+    X, _ = points.load_points(settings["data"], settings["n"])
     partition = kmeans(X, settings["clusters"], rng)
     matrix = KernelMatrix(bb.Gaussian(settings["h"]), X[partition.order])
     rank = settings["rank"]
     everything = slice(0, len(X))
-    sources: dict[str, Source] = {
+    sources: dict[str, ColumnSource] = {
         "rows, SVD": lambda m, c, _: m.block(c, everything),
         "diagonal, SVD": lambda m, c, _: m.block(c, c),
         "rows, randomized": lambda m, c, r: m.block(c, randomized_sampling(m, c, rank, r).columns),
@@ -56,21 +56,21 @@ def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
     rows: list[Row] = []
     for name, source in sources.items():
         with single_threaded():
-            bases = [_leading(source(matrix, cluster, rng), rank) for cluster in partition.clusters]
+            bases = [_left_singular_vectors(source(matrix, cluster, rng), rank) for cluster in partition.clusters]
         for i, a in enumerate(partition.clusters):
             for j, b in enumerate(partition.clusters):
-                error = _outside(K[a, b], bases[i], bases[j])
+                error = _projection_error(K[a, b], bases[i], bases[j])
                 rows.append({"basis": name, "i": i, "j": j, "error": error / norm})
     return rows
 
 
-def _leading(columns: FloatArray, rank: int) -> FloatArray:
+def _left_singular_vectors(columns: FloatArray, rank: int) -> FloatArray:
     U, _, _ = np.linalg.svd(columns, full_matrices=False)
     return np.asarray(U[:, :rank])
 
 
-def _outside(block: FloatArray, left: FloatArray, right: FloatArray) -> float:
-    """Norm of what two bases with the exact inner matrix do not hold of a block."""
+def _projection_error(block: FloatArray, left: FloatArray, right: FloatArray) -> float:
+    """Return the norm of the error of a block, projected onto two bases."""
     return float(np.linalg.norm(block - left @ (left.T @ block @ right) @ right.T))
 
 
@@ -97,12 +97,12 @@ def _image(result: Result, name: str) -> FloatArray:
 
 
 def _norm(rows: list[Row]) -> float:
-    """Norm of the error in these blocks."""
+    """Return the norm of the error of the given blocks."""
     return float(np.sqrt(sum(row["error"] ** 2 for row in rows)))
 
 
 def _judge(result: Result) -> Verdict:
-    """In every run: the bases of the diagonal blocks are better there, and much worse in all other blocks."""
+    """Judge whether bases of diagonal blocks are better in these and much worse in other blocks, in every run."""
     totals: dict[str, list[float]] = {name: [] for name in result.distinct("basis")}
     inside: dict[str, list[float]] = {how: [] for how in _HOW}
     outside: dict[str, list[float]] = {how: [] for how in _HOW}

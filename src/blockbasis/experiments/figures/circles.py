@@ -9,10 +9,10 @@ import numpy as np
 from blockbasis.datasets import circles_in_circle
 from blockbasis.experiments.framework.base import Experiment, Result, Row, Settings
 from blockbasis.experiments.framework.classification import draw_boundary, draw_classes, draw_f1, f1_by_class, machine
-from blockbasis.experiments.framework.nesting import describe, judge_nested
+from blockbasis.experiments.framework.nesting import class_size_and_radius, judge_nested
 from blockbasis.report import figures
 
-#: The boundary that the paper draws.
+#: Bandwidth of the decision boundary in the paper's figure.
 _DRAWN = 0.125
 _BANDWIDTHS = (0.015, 16.0)
 
@@ -24,7 +24,9 @@ def _parts(quick: bool) -> list[Settings]:
 
 def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
     X, y = circles_in_circle(settings["n"], rng=rng)
-    return [{**row, **describe(X, y, row["class"])} for row in f1_by_class(X, y, settings["bandwidths"], rng)]
+    return [
+        {**row, **class_size_and_radius(X, y, row["class"])} for row in f1_by_class(X, y, settings["bandwidths"], rng)
+    ]
 
 
 def _draw(result: Result) -> Any:

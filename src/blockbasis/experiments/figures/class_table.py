@@ -11,16 +11,16 @@ from blockbasis.experiments.framework import points
 from blockbasis.experiments.framework.base import Experiment, Result, Row, Settings, Table, Verdict
 from blockbasis.report import figures
 
-#: The paper's selected classes: sizes and squared median distances from the centre.
+#: Selected classes of the paper: sizes, and squared median distances from the centre.
 _PAPER = {
     "emg": ((1500,) * 5, (1.3e-4, 2.9e-3, 2.6e-2, 4.5e-1, 2.6)),
     "ctg": ((51, 71, 241, 318, 555), (1.0, 1.2, 1.4, 1.3, 1.4)),
     "gesture": ((2741, 998, 2097, 1087, 2948), (1.8e-2, 2.7e-2, 1.4e-1, 1.9e-1, 2.3e-1)),
     "otto": ((625, 870, 1602, 2736, 4570), (0.26, 0.40, 0.46, 0.45, 0.64)),
 }
-#: A class of ours is one of the paper's when their sizes differ by no more than this share; CTG's are 4% larger.
+#: Relative difference of the sizes up to which a class corresponds to a class of the paper: those of CTG differ by 4%.
 _ALIKE = 0.05
-#: Classes vary widely when the largest is so many times the smallest, in points or in squared radius.
+#: Smallest ratio of the extreme sizes, or squared radii, for which the classes "differ widely".
 _WIDE = 2.5
 
 
@@ -29,7 +29,7 @@ def _parts(quick: bool) -> list[Settings]:
 
 
 def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
-    X, y = points.load(settings["data"])
+    X, y = points.load_points(settings["data"])
     return [
         {"class": c, "size": size, "squared_radius": points.median_squared_radius(X, np.flatnonzero(y == c))}
         for c, size in points.class_sizes(y).items()
@@ -79,7 +79,7 @@ def _agreement(factors: list[float]) -> str:
 
 
 def _nearest_factor(rows: list[Row], size: int, squared_radius: float) -> float:
-    """How far the squared radius is from that of the nearest class of about the same size."""
+    """Return the factor between a squared radius and that of the nearest class of about the same size."""
     alike = [row["squared_radius"] for row in rows if abs(row["size"] - size) <= _ALIKE * size]
     return min((max(found / squared_radius, squared_radius / found) for found in alike), default=math.inf)
 

@@ -1,4 +1,4 @@
-"""Measured exponents beside the complexity table: time against n, k and r."""
+"""Measured exponents of the time in n, k and r, compared with the complexity table."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 import blockbasis as bb
 from blockbasis.datasets import unit_cube_mixture
 from blockbasis.experiments.framework.base import Experiment, Result, Row, Settings, Table, Verdict
-from blockbasis.experiments.framework.tables import crossed
+from blockbasis.experiments.framework.tables import pivot_table
 from blockbasis.experiments.framework.timing import column, draw_growth, exponent, product_seconds, shortest
 from blockbasis.report import figures
 
 _DIMENSION, _BANDWIDTH = 5, 0.2
-#: The paper's powers of each in its bounds O(n k r^2 + k^2 r^3) and O(n r + (r k)^2): the largest of the two terms.
+#: Exponents of n, k and r in the bounds O(n k r^2 + k^2 r^3) and O(n r + (r k)^2) of the paper, of the larger term.
 _FACTORIZATION = {"points": 1, "clusters": 2, "rank": 3}
 _APPLICATION = {"points": 1, "clusters": 2, "rank": 2}
 _ALGORITHMS = ("default", "paper")
-#: How far above its bound a measured exponent may be.
+#: Largest excess of a measured exponent over its bound.
 _SLACK = 0.1
 
 
@@ -85,7 +85,7 @@ def _judge(result: Result) -> Verdict:
 
 def _tabulate(result: Result) -> list[Table]:
     return [
-        crossed(
+        pivot_table(
             result,
             f"seconds of {what} against {name}",
             down="algorithm",

@@ -18,13 +18,13 @@ from blockbasis.experiments.framework.classification import (
 from blockbasis.report import figures
 
 _RADIUS = 0.2
-#: The boundaries that the paper draws.
+#: Bandwidths of the decision boundaries in the paper's figure.
 _DRAWN = (1.5, 0.2, 0.02)
-#: Bandwidths tried, and how far from the clusters' radius the best may be: as far as the paper's.
+#: Grid of bandwidths, the paper's best bandwidth, and the largest factor between best bandwidth and radius.
 _BANDWIDTHS = tuple(float(h) for h in np.geomspace(0.01, 8, 30))
 _PAPERS_BEST = 0.5
 _NEAR = _PAPERS_BEST / _RADIUS
-#: Accuracies that differ by less are the same.
+#: Difference of accuracies below which they count as equal.
 _TIE = 0.002
 
 

@@ -20,14 +20,13 @@ from blockbasis.experiments.framework.curves import (
     OURS,
     PAPER,
     PAPERS_OWN,
-    draw_errors,
+    draw_error_panels,
     error_rows,
     mean_errors,
     tabulate_errors,
 )
-from blockbasis.report import figures
 
-#: 1/h^2 of the paper's table of statistics, and its ranks: floats per point of a low-rank method.
+#: Values of 1/h^2 and rank of the paper's table of statistics; the rank is the budget in floats per point.
 _DATA = {
     "abalone": ((0.25, 1, 4, 25, 100, 400, 1000), 100),
     "pendigits-train": ((0.1, 0.25, 0.44, 1, 2, 4, 25), 252),
@@ -51,7 +50,7 @@ def _parts(quick: bool) -> list[Settings]:
 
 
 def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
-    X, _ = points.load(settings["data"], settings["n"])
+    X, _ = points.load_points(settings["data"], settings["n"])
     return [
         {"inverse_square": g, **row}
         for g in settings["inverse_squares"]
@@ -62,18 +61,13 @@ def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
 
 
 def _draw(result: Result) -> Any:
-    names = result.distinct("data")
-    figure, axes = figures.panels(len(names))
-    for each, name in zip(axes, names, strict=True):
-        draw_errors(each, result, "inverse_square", data=name)
-        floats = result.where(data=name)[0]["memory"]
-        each.set(title=f"{points.TITLES[name]}, {floats} floats per point", xlabel="$1 / h^2$")
-    figures.shared_legend(figure, axes[0])
-    return figure
+    return draw_error_panels(
+        result, "inverse_square", xlabel="$1 / h^2$", title=lambda row: f"{row['memory']} floats per point"
+    )
 
 
 def _judge(result: Result) -> Verdict:
-    """What the paper claims of its algorithm is judged by our default; its own variant is told beside."""
+    """Judge the claim by our default algorithm; the sentence reports the paper's variant as well."""
     beaten, growing, sentences, count, paper_below = [], True, [], 0, 0
     for name in result.distinct("data"):
         gaps, theirs = [], []

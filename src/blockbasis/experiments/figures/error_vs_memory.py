@@ -14,15 +14,14 @@ from blockbasis.experiments.framework.curves import (
     CLUSTERS,
     ERROR_ROWS,
     METHODS,
-    draw_errors,
+    draw_error_panels,
     error_rows,
     judge_memory,
     runs_of,
     tabulate_errors,
 )
-from blockbasis.report import figures
 
-#: The paper's bandwidths; points of a full run (None: all), for which the SVD's matrix must fit into memory.
+#: Bandwidths of the paper, and numbers of points of a full run (None: all), whose dense matrix fits into memory.
 _DATA: dict[str, tuple[float, int | None]] = {
     "abalone": (1.0, None),
     "pendigits": (2.0, None),
@@ -49,20 +48,13 @@ def _parts(quick: bool) -> list[Settings]:
 
 
 def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
-    X, _ = points.load(settings["data"], settings["n"])
+    X, _ = points.load_points(settings["data"], settings["n"])
     kernel = bb.Gaussian(settings["h"])
     return error_rows(X, kernel, settings["method"], settings["budgets"], runs=settings["runs"], rng=rng)
 
 
 def _draw(result: Result) -> Any:
-    names = result.distinct("data")
-    figure, axes = figures.panels(len(names))
-    for each, name in zip(axes, names, strict=True):
-        draw_errors(each, result, "floats", data=name)
-        h = result.where(data=name)[0]["h"]
-        each.set(title=f"{points.TITLES[name]}, h = {h:g}", xlabel="floats per point")
-    figures.shared_legend(figure, axes[0])
-    return figure
+    return draw_error_panels(result, "floats", xlabel="floats per point", title=lambda row: f"h = {row['h']:g}")
 
 
 EXPERIMENT = Experiment(

@@ -11,7 +11,8 @@ from blockbasis.experiments.framework.base import Experiment, Result, Row, Setti
 from blockbasis.experiments.framework.classification import best_bandwidth, draw_f1, f1_by_class, score_at
 from blockbasis.report import figures
 
-#: Data sets: bandwidths from and to; points of a full run (None: all), of a quick one; and what its classes differ in.
+#: Smallest and largest bandwidth, numbers of points of a full run (None: all) and of a quick run, and the property in
+#: which the classes differ most.
 _DATA: dict[str, tuple[float, float, int | None, int, str]] = {
     "emg": (0.01, 4.0, 9500, 1900, "squared_radius"),
     "ctg": (0.1, 16.0, None, 1200, "size"),
@@ -19,7 +20,7 @@ _DATA: dict[str, tuple[float, float, int | None, int, str]] = {
     "gesture": (0.03, 8.0, None, 1500, "squared_radius"),
 }
 _SHOWN = 5
-#: The paper's h of the cross-validation, and what the smallest class of each loses there against its own best h.
+#: Bandwidth of the cross-validation in the paper, and relative loss of F1 of the smallest class at this bandwidth.
 _PAPER = {"emg": (0.17, 0.21), "ctg": (1.42, 1.0), "otto": (1.0, 0.16), "gesture": (0.25, 0.05)}
 
 
@@ -32,7 +33,7 @@ def _parts(quick: bool) -> list[Settings]:
 
 
 def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
-    X, y = points.load(settings["data"], settings["n"])
+    X, y = points.load_points(settings["data"], settings["n"])
     facts = {
         c: {"size": size, "squared_radius": points.median_squared_radius(X, np.flatnonzero(y == c))}
         for c, size in points.class_sizes(y).items()
@@ -44,7 +45,7 @@ def _draw(result: Result) -> Any:
     names = result.distinct("data")
     figure, axes = figures.panels(len(names))
     for each, name in zip(axes, names, strict=True):
-        ordered = _from_small_to_large(result, name)
+        ordered = _classes_by_size(result, name)
         steps = np.linspace(0, len(ordered) - 1, min(_SHOWN, len(ordered))).round().astype(int)
         shown = [ordered[i] for i in steps]
         labels = {row["class"]: f"$n_i$ = {row['size']}, $r_i^2$ = {row['squared_radius']:.2g}" for row in shown}
@@ -53,8 +54,8 @@ def _draw(result: Result) -> Any:
     return figure
 
 
-def _from_small_to_large(result: Result, name: str) -> list[Row]:
-    """A row of each class, by what the classes of the data set differ in: points or radius."""
+def _classes_by_size(result: Result, name: str) -> list[Row]:
+    """Return a row of each class, sorted by the property in which the classes differ most."""
     classes = {row["class"]: row for row in result.where(data=name)}
     return sorted(classes.values(), key=lambda row: row[_DATA[name][-1]])
 
@@ -65,7 +66,7 @@ def _judge(result: Result) -> Verdict:
     for name in names:
         chosen = best_bandwidth(result.where(data=name), "accuracy")
         papers_chosen, papers_loss = _PAPER[name]
-        curves = [result.where(data=name, **{"class": row["class"]}) for row in _from_small_to_large(result, name)]
+        curves = [result.where(data=name, **{"class": row["class"]}) for row in _classes_by_size(result, name)]
         smaller = [rows for rows in curves if best_bandwidth(rows, "f1") < chosen]
         best = best_bandwidth(curves[0], "f1")
         loss = 1 - score_at(curves[0], chosen, "f1") / max(score_at(curves[0], best, "f1"), 1e-12)

@@ -14,20 +14,19 @@ from blockbasis.baselines import ifgt
 from blockbasis.datasets import unit_cube_mixture
 from blockbasis.exceptions import PerformanceWarning
 from blockbasis.experiments.framework.base import Experiment, Result, Row, Settings, Table, Verdict
-from blockbasis.experiments.framework.tables import crossed
+from blockbasis.experiments.framework.tables import pivot_table
 from blockbasis.experiments.framework.timing import column, draw_growth, exponent, product_seconds, shortest
 from blockbasis.report import figures
 
 _BANDWIDTH, _TOL = 0.5, 1e-3
-#: BBF to a relative error of the tolerance, and in the same memory for every point, whatever the error: a cluster for
-#: each of the cloud's centres.
+#: Settings of BBF with fixed memory per point: one cluster for each centre of the mixture.
 _FIXED = {"n_clusters": 10, "rank": 50}
 _METHODS = {"ifgt": "IFGT", "bbf-fixed": "BBF, 10 clusters of rank 50", "bbf": "BBF, to a relative error of 0.001"}
 _FEW = [1000, 2000]
-#: Of the factorization: to a tolerance it takes so long that what disturbs it is little beside it.
+#: Number of timed constructions. A construction to a tolerance takes so long that one is enough.
 _REPETITIONS = {"ifgt": 2, "bbf-fixed": 2, "bbf": 1}
-#: Sizes whose factorization is larger than the last cache (32 MB here): below, a product grows faster than its work
-#: where it leaves a cache, and the exponent is the processor's.
+#: Numbers of points whose factorization exceeds the last-level cache (32 MB). For fewer points the time grows faster
+#: than the work when the factorization exceeds a cache.
 _BEYOND_CACHES = [80_000, 160_000, 320_000]
 _SIZES = {
     ("ifgt", 5): [5000, 10_000, 20_000, 40_000, 80_000, 160_000],  # the series pays at the last two
@@ -37,12 +36,12 @@ _SIZES = {
     ("bbf", 40): [1250, 2500, 5000],  # which fill half of a dense matrix
     ("bbf-fixed", 40): _BEYOND_CACHES,
 }
-#: Columns whose entries are compared: with IFGT each takes about as long as a product.
+#: Number of columns in which entries are compared: with IFGT a column takes as long as a product.
 _CHECKED_COLUMNS = 10
-#: Exponents of n up to which growth counts as linear, and from which as quadratic.
+#: Largest exponent of n that counts as linear, and smallest one that counts as quadratic.
 _LINEAR, _QUADRATIC = 1.1, 1.7
-#: Dimensions from which IFGT is said to be quadratic.
-_MANY = 10
+#: Dimension from which IFGT is expected to be quadratic.
+_MANY_DIMENSIONS = 10
 
 
 def _parts(quick: bool) -> list[Settings]:
@@ -80,12 +79,12 @@ def _built(method: str, X: FloatArray, kernel: bb.Gaussian, rng: np.random.Gener
     if method == "ifgt":
         return ifgt(X, kernel, tol=_TOL, rng=rng)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PerformanceWarning)  # what does not pay is what the curve shows
+        warnings.simplefilter("ignore", PerformanceWarning)  # the curve shows whether compression pays
         return bb.factorize(X, kernel, rng=rng, **({"tol": _TOL} if method == "bbf" else _FIXED))
 
 
 def _largest_error(A: Any, X: FloatArray, kernel: bb.Gaussian, rng: np.random.Generator) -> float:
-    """Largest error of an entry in some columns: what IFGT bounds by the tolerance."""
+    """Return the largest absolute error of an entry in a sample of columns, which IFGT bounds by the tolerance."""
     some = rng.choice(len(X), min(_CHECKED_COLUMNS, len(X)), replace=False)
     units = np.zeros((len(X), len(some)))
     units[some, np.arange(len(some))] = 1
@@ -113,10 +112,10 @@ def _draw(result: Result) -> Any:
 def _judge(result: Result) -> Verdict:
     amiss, sentences = [], []
     for d in result.distinct("d"):
-        growth = {method: _exponents(_alike(result.where(d=d, method=method))) for method in _METHODS}
+        growth = {method: _exponents(_rows_for_exponent(result.where(d=d, method=method))) for method in _METHODS}
         series = growth["ifgt"]["application"]
         worst = {m: max(column(result.where(d=d, method=m), "largest_error")) for m in _METHODS}
-        if (series > _LINEAR) if d < _MANY else (series < _QUADRATIC):
+        if (series > _LINEAR) if d < _MANY_DIMENSIONS else (series < _QUADRATIC):
             amiss.append(f"the product by IFGT, d = {d}")
         amiss += [
             f"{'the product' if what == 'application' else 'all'} of {_METHODS[method]}, d = {d}"
@@ -128,25 +127,25 @@ def _judge(result: Result) -> Verdict:
             amiss.append(f"the error of IFGT, d = {d}")
         largest = max(result.where(d=d, method="bbf"), key=lambda row: float(row["points"]))
         sentences.append(
-            f"d = {d}: a product by IFGT {_path(result.where(d=d, method='ifgt'))} grows with exponent {series:.2f}; "
-            f"its largest error is {worst['ifgt']:.1g} of {_TOL:g} allowed. BBF to a relative error of {_TOL:g}: "
-            f"exponents {_both(growth['bbf'])}, {largest['stored']:.0f} floats per point at {largest['points']} "
-            f"points, largest error {worst['bbf']:.1g}. BBF of {_FIXED['n_clusters']} clusters and rank "
-            f"{_FIXED['rank']}: {_both(growth['bbf-fixed'])}, largest error {worst['bbf-fixed']:.1g}."
+            f"d = {d}: a product by IFGT {_evaluation(result.where(d=d, method='ifgt'))} grows with exponent "
+            f"{series:.2f}; its largest error is {worst['ifgt']:.1g} of {_TOL:g} allowed. BBF to a relative error of "
+            f"{_TOL:g}: exponents {_both(growth['bbf'])}, {largest['stored']:.0f} floats per point at "
+            f"{largest['points']} points, largest error {worst['bbf']:.1g}. BBF of {_FIXED['n_clusters']} clusters and "
+            f"rank {_FIXED['rank']}: {_both(growth['bbf-fixed'])}, largest error {worst['bbf-fixed']:.1g}."
         )
     limits = f"Up to {_LINEAR:g} counts as linear, from {_QUADRATIC:g} as quadratic"
     outside = f"; not as claimed: {', '.join(amiss)}." if amiss else "."
     return Verdict(not amiss, " ".join(sentences) + f" {limits}{outside}")
 
 
-def _path(rows: list[Row]) -> str:
-    """How IFGT evaluates the sizes that its growth is read from."""
-    sizes = ", ".join(str(row["points"]) for row in _alike(rows))
-    return f"({'direct evaluation' if _alike(rows)[0]['direct'] else 'its series'}, {sizes} points)"
+def _evaluation(rows: list[Row]) -> str:
+    """Return how IFGT evaluates the sizes from which the exponent is fitted, as text."""
+    sizes = ", ".join(str(row["points"]) for row in _rows_for_exponent(rows))
+    return f"({'direct evaluation' if _rows_for_exponent(rows)[0]['direct'] else 'its series'}, {sizes} points)"
 
 
-def _alike(rows: list[Row]) -> list[Row]:
-    """Those that show how a method grows: of IFGT's the sizes that it does not evaluate directly, where it has some."""
+def _rows_for_exponent(rows: list[Row]) -> list[Row]:
+    """Return the rows from which the exponent is fitted: those without direct evaluation, if there are two or more."""
     series = [row for row in rows if not row["direct"]]
     return series if len(series) > 1 else rows
 
@@ -161,7 +160,7 @@ def _both(growth: dict[str, float]) -> str:
 
 def _tabulate(result: Result) -> list[Table]:
     return [
-        crossed(
+        pivot_table(
             result,
             f"d = {d}, seconds of {label}",
             down="method",

@@ -11,17 +11,17 @@ import blockbasis as bb
 from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.experiments.framework import points
 from blockbasis.experiments.framework.base import Experiment, Result, Row, Settings, Table, Verdict
-from blockbasis.experiments.framework.tables import crossed
+from blockbasis.experiments.framework.tables import pivot_table
 from blockbasis.experiments.framework.timing import column, draw_growth, draw_linear, exponent, timed
 from blockbasis.partition import Partition, kmeans
 from blockbasis.report import figures
 
 _BANDWIDTH, _CLUSTERS, _RANK = 2.0, 15, 20
-#: Points of the largest matrix, in a quick run and in a full one.
+#: Largest number of points in a quick run and in a full run.
 _DATA = {"census_house": (8_000, 22_784), "covtype": (16_000, 320_000)}
 _SIZES = 5
 _ALGORITHMS = ("default", "paper")
-#: Growth counts as linear up to this exponent: the smallest sizes have costs that do not grow with n.
+#: Largest exponent of n that counts as linear.
 _LINEAR = 1.1
 
 
@@ -34,26 +34,26 @@ def _parts(quick: bool) -> list[Settings]:
 
 
 def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
-    X, _ = points.load(settings["data"], settings["n"])
-    shared = np.random.default_rng(0)  # both algorithms have the same groups and points
+    X, _ = points.load_points(settings["data"], settings["n"])
+    shared = np.random.default_rng(0)  # both algorithms have the same clusters and points
     groups = kmeans(X, _CLUSTERS, shared)
     rows: list[Row] = []
     for share in np.geomspace(1 / 2 ** (_SIZES - 1), 1, _SIZES):
-        chosen = _some_of_each(groups, float(share), shared)
+        chosen = _stratified_sample(groups, float(share), shared)
         choices = {"partition": groups.labels[chosen], "rank": settings["rank"], "algorithm": settings["algorithm"]}
         seconds = _factorization_seconds(X[chosen], choices, rng)
         rows.append({"points": len(chosen), "seconds": seconds})
     return rows
 
 
-def _some_of_each(groups: Partition, share: float, rng: np.random.Generator) -> IntArray:
-    """The same share of every group: more points in the same places."""
+def _stratified_sample(groups: Partition, share: float, rng: np.random.Generator) -> IntArray:
+    """Return a random sample of every cluster with the given fraction of its points."""
     members = [groups.order[cluster] for cluster in groups.clusters]
     return np.concatenate([rng.permutation(each)[: max(1, round(share * len(each)))] for each in members])
 
 
 def _factorization_seconds(X: FloatArray, choices: dict[str, Any], rng: np.random.Generator) -> float:
-    """The shorter of two: a busy machine only ever makes them longer."""
+    """Return the shorter duration in seconds of two factorizations."""
     kernel = bb.Gaussian(_BANDWIDTH)
     return min(timed(partial(bb.factorize, X, kernel, rng=stream, **choices))[0] for stream in rng.spawn(2))
 
@@ -90,7 +90,7 @@ def _judge(result: Result) -> Verdict:
 
 def _tabulate(result: Result) -> list[Table]:
     return [
-        crossed(
+        pivot_table(
             result,
             f"{points.TITLES[name]}, seconds to factorize",
             down="algorithm",

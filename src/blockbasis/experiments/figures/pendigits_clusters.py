@@ -10,15 +10,15 @@ import blockbasis as bb
 from blockbasis._utils.parallel import single_threaded
 from blockbasis.experiments.framework import points
 from blockbasis.experiments.framework.base import Experiment, Result, Row, Settings, Verdict
-from blockbasis.experiments.framework.spectra import decay, numerical_rank, singular_values
+from blockbasis.experiments.framework.spectra import decay, rank_from_values, singular_values
 from blockbasis.partition import kmeans
 from blockbasis.report import figures
 
 _CLUSTERS, _BANDWIDTH, _TOL = 10, 2.0, 1e-3
 _FULL = 0
-#: Radii that the paper prints, in units that it does not name: of the whole, and the largest of a cluster.
+#: Radius of all points and largest radius of a cluster in the paper, in unknown units.
 _PAPER_FULL, _PAPER_LARGEST = 62.8, 42.4
-#: A rank is much lower when it is so many times lower.
+#: Smallest factor between ranks that counts as "much lower".
 _MUCH = 2
 
 
@@ -27,7 +27,7 @@ def _parts(quick: bool) -> list[Settings]:
 
 
 def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
-    X, _ = points.load(settings["data"], settings["n"])
+    X, _ = points.load_points(settings["data"], settings["n"])
     partition = kmeans(X, _CLUSTERS, rng)
     whole = float(np.linalg.norm(X - X.mean(axis=0), axis=1).max())
     values = singular_values(X, _BANDWIDTH)
@@ -37,22 +37,22 @@ def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
         inside = X[partition.order[partition.cluster(int(i))]]
         values = _of_rows(kernel, inside, X)
         facts = _facts(place, float(partition.radii[i]), len(inside), values)
-        # A submatrix of few rows has few singular values: so as many rows of anywhere are looked at, too.
+        # A submatrix of few rows has few singular values. Random rows of the same number are the reference.
         anywhere = X[rng.choice(len(X), len(inside), replace=False)]
-        facts["rank_of_any_rows"] = numerical_rank(_of_rows(kernel, anywhere, X), _TOL)
+        facts["rank_of_any_rows"] = rank_from_values(_of_rows(kernel, anywhere, X), _TOL)
         rows += [facts, *decay(values, cluster=place)]
     return rows
 
 
 def _of_rows(kernel: bb.Gaussian, inside: Any, X: Any) -> Any:
-    """Singular values of M(C, :), from the Gram matrix of its rows: exact to 1e-8 of the largest."""
+    """Return the singular values of M(C, :) from the Gram matrix of its rows, accurate to 1e-8 of the largest."""
     with single_threaded():
         M = kernel(inside, X)
         return np.sqrt(np.maximum(np.linalg.eigvalsh(M @ M.T)[::-1], 0))
 
 
 def _facts(cluster: int, radius: float, size: int, values: Any) -> Row:
-    return {"cluster": cluster, "radius": radius, "size": size, "rank": numerical_rank(values, _TOL)}
+    return {"cluster": cluster, "radius": radius, "size": size, "rank": rank_from_values(values, _TOL)}
 
 
 def _draw(result: Result) -> Any:

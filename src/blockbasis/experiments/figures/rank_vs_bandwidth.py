@@ -14,17 +14,17 @@ from blockbasis.experiments.framework.spectra import (
     decay,
     draw_decay,
     leading_singular_values,
-    numerical_rank,
+    rank_from_values,
     singular_values,
 )
-from blockbasis.experiments.framework.tables import crossed
+from blockbasis.experiments.framework.tables import pivot_table
 from blockbasis.report import figures
 
 _TOLERANCES = (1e-4, 1e-3, 1e-2)
 _LARGEST = 4.0
 _CODINGS = (points.ALPHABETICAL, "abalone")
-#: Ranks at the largest bandwidth: the paper's, and those of an independent computation with the sexes coded as in the
-#: file (M, F, I).
+#: Ranks at the largest bandwidth: those of the paper, and those of an independent computation with the sexes coded in
+#: the order of the file (M, F, I).
 _PAPER = {1e-4: 66, 1e-3: 28, 1e-2: 11}
 _INDEPENDENT = {1e-4: 64, 1e-3: 25, 1e-2: 10}
 
@@ -36,8 +36,8 @@ def _parts(quick: bool) -> list[Settings]:
 
 
 def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
-    X, _ = points.load(settings["data"], settings["n"])
-    if settings["data"] == points.ALPHABETICAL:  # whose curves are drawn
+    X, _ = points.load_points(settings["data"], settings["n"])
+    if settings["data"] == points.ALPHABETICAL:  # its curves are drawn
         values = singular_values(X, settings["h"])
     else:
         values = leading_singular_values(X, settings["h"], min(_TOLERANCES), rng)
@@ -46,8 +46,8 @@ def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
 
 
 def _first_below(values: FloatArray, tol: float) -> int:
-    """The paper's numerical rank: the index of the first singular value below ``tol`` times the largest."""
-    return min(numerical_rank(values, tol) + 1, len(values))
+    """Return the paper's numerical rank, the index of the first singular value below ``tol`` times the largest."""
+    return min(rank_from_values(values, tol) + 1, len(values))
 
 
 def _draw(result: Result) -> Any:
@@ -87,7 +87,7 @@ def _listed(ranks: dict[float, int]) -> str:
 
 def _tabulate(result: Result) -> list[Table]:
     return [
-        crossed(result, f"{points.TITLES[name]}, numerical rank", down="h", across="tol", value="rank", data=name)
+        pivot_table(result, f"{points.TITLES[name]}, numerical rank", down="h", across="tol", value="rank", data=name)
         for name in _CODINGS
     ]
 

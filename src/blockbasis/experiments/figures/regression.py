@@ -1,4 +1,4 @@
-"""Test error of kernel ridge regression against the memory of the compressed kernel."""
+"""Test error of kernel ridge regression against the memory of the approximate kernel matrix."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from blockbasis._utils.parallel import single_threaded
 from blockbasis._utils.typing import FloatArray
 from blockbasis.baselines import Approximation
 from blockbasis.baselines.nystrom import OVERSAMPLING
-from blockbasis.baselines.protocol import rounding
+from blockbasis.baselines.protocol import rounding_level
 from blockbasis.exceptions import PerformanceWarning
 from blockbasis.experiments.framework import points
 from blockbasis.experiments.framework.base import Experiment, Result, Row, Settings, Table, Verdict
@@ -30,13 +30,13 @@ from blockbasis.experiments.framework.curves import (
     OURS,
     PAPER,
     PAPERS_OWN,
+    approximation_within,
     best_ranks,
-    compressed,
 )
-from blockbasis.experiments.framework.tables import crossed
+from blockbasis.experiments.framework.tables import pivot_table
 from blockbasis.report import figures
 
-#: The paper's bandwidths of the Laplacian kernel and ridges.
+#: Bandwidths of the Laplacian kernel and ridges of the paper.
 _DATA = {
     "abalone": (4.0, 2.0**-4),
     "pendigits": (22.6, 2.0**-5),
@@ -44,7 +44,7 @@ _DATA = {
     "mushroom": (4.63, 2.0**-5),
 }
 _EXACT = "exact"
-#: Methods that predict with their own kernel, continued to new points: the package's estimator, and the usual one.
+#: Methods that predict with the extension of the approximate kernel: the estimator of this package, and Nyström.
 _SURROGATE, _NYSTROM_SURROGATE = "bbf-surrogate", "nystrom-surrogate"
 _NAMES = {
     **LABELS,
@@ -53,10 +53,10 @@ _NAMES = {
     _NYSTROM_SURROGATE: "Nyström, own kernel",
 }
 _COMPETING = tuple(method for method in METHODS if not method.startswith("bbf"))
-#: From points and values to train, points to test, settings, floats and random numbers to predictions and facts.
+#: Function (X, y, X_test, settings, memory, rng) -> (predictions, row).
 Predict = Callable[[FloatArray, FloatArray, FloatArray, Settings, int, np.random.Generator], tuple[FloatArray, Row]]
 _TEST_SHARE = 0.2
-#: How near to the exact solution's error ours must come at the largest memory.
+#: Largest test error at the largest memory, relative to that of the exact solution.
 _NEAR = 1.02
 _ITERATIONS = 2000
 
@@ -72,7 +72,7 @@ def _parts(quick: bool) -> list[Settings]:
 
 def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
     method, rows = settings["method"], []
-    for run in range(settings["runs"]):  # each has its own split, so that no method is spared one
+    for run in range(settings["runs"]):  # the split of a run is the same for all methods
         X, X_test, y, y_test = _split(settings, run)
         if method == _EXACT:
             rows.append({"run": run, "rmse": _rmse(_exact(X, y, X_test, settings), y_test)})
@@ -85,14 +85,14 @@ def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
 
 
 def _split(settings: Settings, run: int) -> list[FloatArray]:
-    """80% to train; the values with mean 0 and standard deviation 1; the same for all methods."""
-    X, y = points.load(settings["data"], settings["n"])
+    """Return X, X_test, y and y_test: 80% training points, and targets with mean 0 and standard deviation 1."""
+    X, y = points.load_points(settings["data"], settings["n"])
     y = (y - y.mean()) / y.std()
     return list(train_test_split(X, y, test_size=_TEST_SHARE, random_state=run))
 
 
 def _rmse(found: FloatArray, wanted: FloatArray) -> float | None:
-    """None where a prediction overflows: JSON has no infinity."""
+    """Return the root mean squared error; None if a prediction overflows, because JSON has no infinity."""
     with np.errstate(over="ignore"):
         error = float(np.sqrt(np.mean((found - wanted) ** 2)))
     return error if math.isfinite(error) else None
@@ -110,13 +110,13 @@ def _exact(X: FloatArray, y: FloatArray, X_test: FloatArray, settings: Settings)
 def _compressed(
     X: FloatArray, y: FloatArray, X_test: FloatArray, settings: Settings, memory: int, rng: np.random.Generator
 ) -> tuple[FloatArray, Row]:
-    """As the paper does it: MINRES on the compressed matrix, prediction with the exact kernel."""
-    A = compressed(X, bb.Laplacian(settings["h"]), settings["method"], memory, rng)
+    """Predict as in the paper: MINRES with the approximate matrix, and prediction with the exact kernel."""
+    A = approximation_within(X, bb.Laplacian(settings["h"]), settings["method"], memory, rng)
     return _solved(A, X, y, X_test, settings)
 
 
 def _of_best_ranks(settings: Settings, X: FloatArray, rng: np.random.Generator) -> Predict:
-    """The same of the SVD, which is computed once for all memories."""
+    """Return a prediction function of the SVD, which is computed once for all budgets."""
     best = best_ranks(X, bb.Laplacian(settings["h"]), max(settings["budgets"]), rng)
 
     def predict(
@@ -130,9 +130,9 @@ def _of_best_ranks(settings: Settings, X: FloatArray, rng: np.random.Generator) 
 def _solved(
     A: Approximation, X: FloatArray, y: FloatArray, X_test: FloatArray, settings: Settings
 ) -> tuple[FloatArray, Row]:
-    """Prediction with the exact kernel from coefficients by MINRES."""
+    """Predict with the exact kernel and coefficients that MINRES computes with A."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # what was reached is what is judged
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the prediction is judged, whether or not MINRES converged
         solution = bb.solve(A, y, settings["ridge"], method="minres", tol=1e-6, max_iterations=_ITERATIONS)
     facts = {"stored": A.stored / len(X), "iterations": solution.iterations, "converged": solution.converged}
     return np.asarray(bb.ExactCrossKernel(X_test, X, bb.Laplacian(settings["h"])) @ solution.x), facts
@@ -141,7 +141,7 @@ def _solved(
 def _surrogate(
     X: FloatArray, y: FloatArray, X_test: FloatArray, settings: Settings, memory: int, rng: np.random.Generator
 ) -> tuple[FloatArray, Row]:
-    """The package's estimator: prediction with the compressed kernel, continued to new points."""
+    """Predict with `KernelRidge`, which extends the approximate kernel to new points."""
     model = bb.KernelRidge(
         settings["ridge"], kernel=bb.Laplacian(settings["h"]), memory=memory, random_state=int(rng.integers(2**31))
     )
@@ -154,13 +154,13 @@ def _surrogate(
 def _nystrom_surrogate(
     X: FloatArray, y: FloatArray, X_test: FloatArray, settings: Settings, memory: int, rng: np.random.Generator
 ) -> tuple[FloatArray, Row]:
-    """Nyström as it is used: ridge regression on its features, of 2r columns the r leading, at new points too."""
+    """Predict by ridge regression on Nyström features of rank r from 2r columns."""
     kernel, rank = bb.Laplacian(settings["h"]), memory // len(X)
     drawn = rng.choice(len(X), min(OVERSAMPLING * rank, len(X)), replace=False)
     with single_threaded():
         core = kernel(X[drawn])
         columns = kernel.block(np.concatenate((X, X_test)), X[drawn])
-        features = nystrom_factor(columns, core, floor=rounding(core), rank=rank)
+        features = nystrom_factor(columns, core, floor=rounding_level(core), rank=rank)
         F, F_test = features[: len(X)], features[len(X) :]
         gram = F.T @ F
         gram[np.diag_indices_from(gram)] += settings["ridge"]
@@ -200,9 +200,10 @@ def _mean(result: Result, **selected: Any) -> float:
 
 
 def _judge(result: Result) -> Verdict:
-    """All methods are treated alike, as the paper does; what the package's estimator makes of it is said beside.
+    """Judge the test error of all methods with the same solver, as in the paper.
 
-    The paper draws the exact solution's error without a claim; that ours comes near to it is asked beyond the paper.
+    The verdict also requires that our error at the largest memory is close to that of the exact solution, which the
+    paper shows without a claim. The sentence also reports the estimators that extend the approximate kernel.
     """
     ratios: dict[str, dict[int, float]] = {}
     own: dict[str, list[str]] = {_SURROGATE: [], _NYSTROM_SURROGATE: []}
@@ -248,7 +249,9 @@ def _tabulate(result: Result) -> list[Table]:
     tables = []
     for name in result.distinct("data"):
         caption = f"{points.TITLES[name]}, test RMSE; exact: {_mean(result, data=name, method=_EXACT):.3g}"
-        tables.append(crossed(result, caption, down="method", across="floats", value="rmse", names=_NAMES, data=name))
+        tables.append(
+            pivot_table(result, caption, down="method", across="floats", value="rmse", names=_NAMES, data=name)
+        )
     return tables
 
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from blockbasis.experiments.framework import points
 from blockbasis.experiments.framework.base import Experiment, Result, Row, Settings, Verdict
-from blockbasis.experiments.framework.spectra import decay, draw_decay, numerical_rank, singular_values
-from blockbasis.report import figures
+from blockbasis.experiments.framework.spectra import draw_spectra, measure_spectrum
 
 _BANDWIDTHS = {"ctg": 0.5, "emg": 0.1}
 _POINTS = 6000
 _TOL = 1e-3
-#: Singular values fall slowly, or not at all, when from a tenth of their number to four tenths they fall by no more.
+#: Singular values decay slowly if they decrease by at most this factor from index 0.1 n to index 0.4 n.
 _FROM, _TO, _SLOW = 0.1, 0.4, 10.0
-#: Of the largest: up to here singular values are rounding, which falls slowly, too.
+#: Size of singular values, relative to the largest, that are rounding errors.
 _ROUNDING = 1e-12
 
 
@@ -26,18 +24,7 @@ def _parts(quick: bool) -> list[Settings]:
 
 
 def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
-    X, _ = points.load(settings["data"], settings["n"])
-    values = singular_values(X, settings["h"])
-    return [{"rank": numerical_rank(values, _TOL), "points": len(X)}, *decay(values)]
-
-
-def _draw(result: Result) -> Any:
-    names = result.distinct("data")
-    figure, axes = figures.panels(len(names))
-    for each, name in zip(axes, names, strict=True):
-        draw_decay(each, result, "h", "h = {:g}", data=name)
-        each.set(title=points.TITLES[name], ylim=(1e-6, 2))
-    return figure
+    return measure_spectrum(settings, _TOL)
 
 
 def _judge(result: Result) -> Verdict:
@@ -55,7 +42,7 @@ def _judge(result: Result) -> Verdict:
 
 
 def _fall(result: Result, facts: Row) -> float:
-    """Factor by which the singular values fall in the middle of the spectrum, infinite where nothing is left there."""
+    """Return the factor by which the singular values decrease in the middle; infinity if they reach rounding level."""
     rows = [row for row in result.where(data=facts["data"]) if "index" in row]
     indices, values = [row["index"] for row in rows], [row["value"] for row in rows]
     first, last = np.interp([_FROM * facts["points"], _TO * facts["points"]], indices, values)
@@ -70,6 +57,6 @@ EXPERIMENT = Experiment(
     "these matrices are of higher rank.",
     _parts,
     _measure,
-    _draw,
+    draw_spectra,
     _judge,
 )

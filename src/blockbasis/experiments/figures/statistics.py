@@ -1,4 +1,4 @@
-"""Stable ranks, what the best low rank holds, and leverage scores of Abalone and Pendigits."""
+"""Stable ranks, norms of the best low-rank approximations, and leverage scores of Abalone and Pendigits."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 
 import blockbasis as bb
 from blockbasis._utils.parallel import single_threaded
-from blockbasis.accuracy.spectrum import lanczos, thinned
+from blockbasis.accuracy.spectrum import lanczos, sparsified
 from blockbasis.experiments.framework import points
 from blockbasis.experiments.framework.base import Experiment, Result, Row, Settings, Table, Verdict
 from blockbasis.report import figures
 
-#: The paper's table by 1/h^2: stable rank, 100 |M_r| / |M|, scaled r-th leverage score.
+#: Tables of the paper by 1/h^2: stable rank, 100 |M_r| / |M|, scaled r-th leverage score.
 _ABALONE = {
     0.25: (2, 99.99, 4.34),
     1: (4, 99.86, 2.03),
@@ -36,19 +36,19 @@ _PENDIGITS = {
 _TABLES = {"abalone": _ABALONE, points.ALPHABETICAL: _ABALONE, "pendigits-train": _PENDIGITS}
 _RANKS = {"abalone": 100, points.ALPHABETICAL: 100, "pendigits-train": 252}
 _COLUMNS = ("stable_rank", "held", "leverage")
-#: Residual of an eigenpair against its eigenvalue: between eigenvalues that lie close, scores need a small one.
+#: Residual of an eigenpair relative to its eigenvalue: leverage scores of clustered eigenvalues require a small one.
 _TOL = 1e-10
-#: Residual of the largest eigenvalue against it; its error is about the square.
+#: Relative residual of the largest eigenvalue; its relative error is about the square.
 _NORM_TOL = 1e-4
-#: How far from the table a figure may be.
+#: Largest difference from the table of the paper.
 _ALLOWED = {"stable_rank": 1.0, "held": 0.3, "leverage": 0.3}
-#: The paper's Abalone has its sexes numbered by the alphabet: with that all of its table comes out.
+#: The table of the paper corresponds to Abalone with the sexes coded in alphabetical order.
 _JUDGED = (points.ALPHABETICAL, "pendigits-train")
 
 
 def _parts(quick: bool) -> list[Settings]:
     chosen = {name: list(table)[::3] if quick else list(table) for name, table in _TABLES.items()}
-    # Eigenpairs by the hundred take up to minutes for each bandwidth; the norm alone takes seconds.
+    # Hundreds of eigenpairs take minutes for each bandwidth; the norm takes seconds.
     return [
         {"data": name, "inverse_square": g, "dense": not quick or name == points.ALPHABETICAL, "n": None}
         for name, gammas in chosen.items()
@@ -57,9 +57,9 @@ def _parts(quick: bool) -> list[Settings]:
 
 
 def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
-    X, _ = points.load(settings["data"], settings["n"])
+    X, _ = points.load_points(settings["data"], settings["n"])
     K = bb.ExactKernel(X, bb.Gaussian.from_gamma(settings["inverse_square"])).todense()
-    norm, K = float(np.linalg.norm(K)), thinned(K)
+    norm, K = float(np.linalg.norm(K)), sparsified(K)
     if settings["dense"]:
         return [_of_rank(K, norm, min(_RANKS[settings["data"]], len(X)), rng)]
     largest = bb.spectral_norm(K, tol=_NORM_TOL, rng=rng).value
@@ -67,7 +67,7 @@ def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
 
 
 def _of_rank(K: Any, norm: float, rank: int, rng: np.random.Generator) -> Row:
-    """All three figures: the largest eigenvalue is among those that the best approximation of a rank has."""
+    """Return all three statistics from the leading eigenpairs."""
     with single_threaded():
         values, vectors = lanczos(K, rank, tol=_TOL, rng=rng)
     scores = np.sort(np.einsum("ij,ij->i", vectors, vectors))[::-1]
@@ -119,7 +119,7 @@ def _judge(result: Result) -> Verdict:
 
 
 def _largest_off(result: Result, column: str) -> str:
-    """Largest distance from Abalone's table with the sexes as its file has them."""
+    """Return the largest difference from the table for Abalone, with the sexes in the order of the file, as text."""
     off = [_off(row, column) for row in result.where(data="abalone") if column in row]
     return f"{max(off):.2g}" if off else "not measured"
 

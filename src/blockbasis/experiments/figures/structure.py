@@ -28,12 +28,12 @@ def _parts(quick: bool) -> list[Settings]:
 
 
 def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
-    X, _ = points.load(settings["data"], settings["n"])
+    X, _ = points.load_points(settings["data"], settings["n"])
     kernel = bb.Gaussian(_BANDWIDTH)
     rows: list[Row] = []
     for rank in settings["ranks"]:
         for run, stream in enumerate(rng.spawn(settings["runs"])):
-            # A single cluster is the low-rank structure: one basis of all rows.
+            # One cluster is the low-rank structure, with one basis for all rows.
             choices = {"n_clusters": settings["clusters"], "rank": rank, "sampling": settings["sampling"]}
             A = bb.factorize(X, kernel, algorithm="paper", inner="exact", rng=stream, **choices)
             error = relative_error(A, X, kernel).value
@@ -61,7 +61,7 @@ def _draw(result: Result) -> Any:
 
 
 def _curve(result: Result, name: str, how: str, clusters: int) -> tuple[list[float], list[float]]:
-    """Mean memory and mean error of each rank."""
+    """Return the mean memory and the mean error of each rank."""
     found = [
         result.where(data=name, sampling=how, clusters=clusters, rank=rank)
         for rank in result.distinct("rank", data=name, sampling=how, clusters=clusters)
@@ -71,14 +71,14 @@ def _curve(result: Result, name: str, how: str, clusters: int) -> tuple[list[flo
 
 
 def _judge(result: Result) -> Verdict:
-    """The low-rank error at the same memory, read off between its points on the loglog picture."""
+    """Judge by the low-rank error at the same memory, interpolated on logarithmic axes."""
     gains, over_svd = {}, {}
     for name in result.distinct("data"):
         for how, short in _SAMPLINGS.items():
             blocks = _curve(result, name, how, _CLUSTERS)
             gains[f"{points.TITLES[name]} {short}"] = _least_gain(blocks, _curve(result, name, how, 1))
             over_svd[f"{points.TITLES[name]} {short}"] = _least_gain(blocks, _curve(result, name, "exact", 1))
-    beaten = [where for where, gain in gains.items() if not gain > 1]  # nor where no memory is shared
+    beaten = [where for where, gain in gains.items() if not gain > 1]  # also if the curves have no common memory
     below = [where for where, gain in over_svd.items() if gain > 1]
     return Verdict(
         not beaten and len(below) > len(over_svd) / 2,
@@ -89,7 +89,7 @@ def _judge(result: Result) -> Verdict:
 
 
 def _least_gain(blocks: tuple[list[float], list[float]], low_rank: tuple[list[float], list[float]]) -> float:
-    """Smallest ratio of the low-rank error to the block basis error over the memory that both curves have."""
+    """Return the smallest ratio of the low-rank error to the block basis error over the common range of memory."""
     stored, errors = (np.log(each) for each in blocks)
     their_stored, theirs = (np.log(each) for each in low_rank)
     shared = (stored >= their_stored[0]) & (stored <= their_stored[-1])

@@ -17,14 +17,14 @@ from blockbasis.experiments.framework.curves import (
     runs_of,
     tabulate_errors,
 )
-from blockbasis.experiments.framework.spectra import numerical_rank, singular_values
-from blockbasis.experiments.framework.tables import crossed
+from blockbasis.experiments.framework.spectra import rank_from_values, singular_values
+from blockbasis.experiments.framework.tables import pivot_table
 from blockbasis.report import figures
 
-#: The paper's bandwidths, and its number of clusters where it fixes one.
+#: Bandwidths of the paper, and its numbers of clusters (None: not given).
 _BANDWIDTHS = {"alternating": 0.0127, "circles": 0.25}
 _CLUSTERS = {"alternating": 20, "circles": None}
-#: Multiples of them that the ranks are shown at: all of these classify well.
+#: Multiples of the bandwidths at which ranks are shown; all of them classify well.
 _MULTIPLES = (1.0, 1.5, 2.0, 3.0, 4.0)
 _RANKS = "ranks"
 _TOL = 1e-3
@@ -42,9 +42,9 @@ def _parts(quick: bool) -> list[Settings]:
 
 
 def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
-    X, _ = points.load(settings["data"], settings["n"])
+    X, _ = points.load_points(settings["data"], settings["n"])
     if settings.get("kind") == _RANKS:
-        return [{"bandwidth": h, "rank": numerical_rank(singular_values(X, h), _TOL)} for h in settings["bandwidths"]]
+        return [{"bandwidth": h, "rank": rank_from_values(singular_values(X, h), _TOL)} for h in settings["bandwidths"]]
     kernel = bb.Gaussian(settings["h"])
     choices = {"runs": settings["runs"], "clusters": settings["clusters"]}
     return error_rows(X, kernel, settings["method"], settings["budgets"], rng=rng, **choices)
@@ -65,7 +65,7 @@ def _draw(result: Result) -> Any:
 
 def _tabulate(result: Result) -> list[Table]:
     ranks = [
-        crossed(
+        pivot_table(
             result,
             f"{points.TITLES[name]}, numerical rank at {_TOL:g}",
             down="n",

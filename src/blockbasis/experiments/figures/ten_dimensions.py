@@ -9,8 +9,8 @@ import numpy as np
 from blockbasis.datasets import nested_clusters
 from blockbasis.experiments.framework.base import Experiment, Result, Row, Settings, Verdict
 from blockbasis.experiments.framework.classification import draw_f1, f1_by_class
-from blockbasis.experiments.framework.nesting import describe, judge_nested
-from blockbasis.experiments.framework.spectra import numerical_rank, singular_values
+from blockbasis.experiments.framework.nesting import class_size_and_radius, judge_nested
+from blockbasis.experiments.framework.spectra import rank_from_values, singular_values
 from blockbasis.report import figures
 
 _BANDWIDTHS = (0.1, 10.0)
@@ -27,9 +27,9 @@ def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
     rows: list[Row] = []
     for h in settings["bandwidths"]:
         values = singular_values(X, h)
-        rows += [{"h": h, "tol": tol, "rank": numerical_rank(values, tol)} for tol in _TOLERANCES]
+        rows += [{"h": h, "tol": tol, "rank": rank_from_values(values, tol)} for tol in _TOLERANCES]
     scores = f1_by_class(X, y, settings["bandwidths"], rng)
-    return rows + [{**row, **describe(X, y, row["class"])} for row in scores]
+    return rows + [{**row, **class_size_and_radius(X, y, row["class"])} for row in scores]
 
 
 def _draw(result: Result) -> Any:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from blockbasis.experiments.framework import points
 from blockbasis.experiments.framework.base import Experiment, Result, Row, Settings, Verdict
-from blockbasis.experiments.framework.spectra import decay, draw_decay, numerical_rank, singular_values
-from blockbasis.report import figures
+from blockbasis.experiments.framework.spectra import draw_spectra, measure_spectrum
 
-#: The paper's bandwidths: of the cross-validation, and for small classes.
+#: Bandwidths of the paper: of the cross-validation, and for small classes.
 _BANDWIDTHS = {"ctg": (1.42, 0.5), "gesture": (0.25, 0.088)}
 _TOL = 1e-3
-#: A rank is much lower when it is so many times lower.
+#: Smallest factor between ranks that counts as "much lower".
 _MUCH = 2
 
 
@@ -23,18 +20,7 @@ def _parts(quick: bool) -> list[Settings]:
 
 
 def _measure(settings: Settings, rng: np.random.Generator) -> list[Row]:
-    X, _ = points.load(settings["data"], settings["n"])
-    values = singular_values(X, settings["h"])
-    return [{"rank": numerical_rank(values, _TOL), "points": len(X)}, *decay(values)]
-
-
-def _draw(result: Result) -> Any:
-    names = result.distinct("data")
-    figure, axes = figures.panels(len(names))
-    for each, name in zip(axes, names, strict=True):
-        draw_decay(each, result, "h", "h = {:g}", data=name)
-        each.set(title=points.TITLES[name], ylim=(1e-6, 2))
-    return figure
+    return measure_spectrum(settings, _TOL)
 
 
 def _judge(result: Result) -> Verdict:
@@ -57,6 +43,6 @@ EXPERIMENT = Experiment(
     "classes.",
     _parts,
     _measure,
-    _draw,
+    draw_spectra,
     _judge,
 )

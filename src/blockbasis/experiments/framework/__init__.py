@@ -1,1 +1,1 @@
-"""What experiments are made of: their parts, points, measurements, curves, tables and how they are run."""
+"""Common parts of the experiments: data structures, data sets, measurements, plots, tables and execution."""

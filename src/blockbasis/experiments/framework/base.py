@@ -1,4 +1,4 @@
-"""What an experiment is, and what comes out of it."""
+"""Data structures of experiments and of their results, and the files of results."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ import numpy as np
 from blockbasis._utils.files import replacing
 from blockbasis.report import figures
 
-#: One measurement, or the choices that one part of an experiment rests on: words, numbers and lists of them.
+#: A measurement, and the settings of a part of an experiment: strings, numbers and lists by name.
 Row: TypeAlias = dict[str, Any]
 Settings: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether the paper's claim is seen in our figures.
+    """Whether a claim of the paper holds in our measurements.
 
     Parameters
     ----------
     holds : bool or None
-        None where nothing was measured.
+        Whether the claim holds; None if nothing was measured.
     sentence : str
-        What was found, with the figures.
+        Summary of the measurements.
     complete : bool, default=True
-        Whether all was measured that the claim speaks of.
+        Whether all cases of the claim were measured.
     ours_only : bool, default=False
-        Whether what holds for our default algorithm does not for the paper's own.
+        Whether the claim holds for our default algorithm, but not for the paper's algorithm.
     also : str, default=""
-        A second verdict in a few words, where the claim can be read in two ways.
+        Second verdict in a few words, for a claim with two interpretations.
 
     Examples
     --------
@@ -54,7 +54,7 @@ class Verdict:
 
     @property
     def mark(self) -> str:
-        """The verdict in a few words."""
+        """Verdict in a few words."""
         if self.holds is None:
             return "not measured"
         return self._first + (f"; {self.also}" if self.also else "")
@@ -69,13 +69,16 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Table:
-    """Some of the figures of a result.
+    """Table of measurements of a result.
 
     Parameters
     ----------
     caption : str
+        Caption.
     header : tuple of str
+        Names of the columns.
     rows : tuple of tuple of str
+        Cells of each row.
 
     Examples
     --------
@@ -95,31 +98,33 @@ def _no_tables(result: Result) -> list[Table]:
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """One figure or table of the paper.
+    """Reproduction of one figure or table of the paper.
 
     Parameters
     ----------
     name : str
+        Name on the command line and in file names.
     title : str
+        Title.
     section : str
-        Of the paper.
+        Section of the paper.
     claim : str
-        What the paper says, in words.
+        Claim of the paper.
     parts : callable
-        From whether it should be quick to the settings of all parts. A part is the unit that is run whole or again; a
-        part that needs a data set has its name under "data".
+        Function quick -> settings of all parts. A part is the unit that is measured and saved. The settings of a part
+        that requires a data set have its name under "data".
     measure : callable
-        From the settings of a part and a random generator to rows.
+        Function (settings, rng) -> rows of a part.
     draw : callable
-        From a result to a matplotlib figure.
+        Function result -> matplotlib figure.
     judge : callable
-        From a result to a `Verdict`.
+        Function result -> `Verdict`.
     timed : bool, default=False
-        Whether it measures time, which nothing else may run beside.
+        Whether it measures time, so that no other part may run at the same time.
     tabulate : callable, default=no tables
-        From a result to the tables that the index page shows below the picture.
+        Function result -> tables that the index page shows below the figure.
     choices : str, default=""
-        What a full run measures where the paper is silent or something else, in words.
+        Settings of a full run that the paper does not give, or that differ from the paper.
 
     Examples
     --------
@@ -143,18 +148,20 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Part:
-    """A finished part.
+    """Finished part of an experiment.
 
     Parameters
     ----------
     settings : dict
+        Settings of the part.
     finished : float
-        When, in seconds since 1970.
+        Time of the end, in seconds since 1970.
     seconds : float
-        That it took.
+        Duration in seconds.
     rows : tuple of dict
+        Measurements.
     by : str, default=""
-        The software and the machine that measured it.
+        Versions of the software, and the machine.
 
     Examples
     --------
@@ -172,14 +179,16 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """The measurements of an experiment.
+    """Measurements of an experiment.
 
     Parameters
     ----------
     experiment : Experiment
+        The experiment.
     parts : tuple of Part
+        Finished parts.
     missing : tuple of str
-        Data sets that were not at hand; what would have been measured on them is left out.
+        Data sets that were not available; their parts are omitted.
 
     Examples
     --------
@@ -197,12 +206,12 @@ class Result:
 
     @property
     def rows(self) -> list[Row]:
-        """Rows of all parts, each with the settings of its part."""
+        """Rows of all parts, with the settings of their part."""
         return [{**part.settings, **row} for part in self.parts for row in part.rows]
 
     @property
     def seconds(self) -> float:
-        """Time during which some part was measured: parts may run side by side, and on different days."""
+        """Seconds during which at least one part was measured; parts may overlap in time."""
         total, end = 0.0, -math.inf
         for start, finished in sorted((part.finished - part.seconds, part.finished) for part in self.parts):
             total += max(finished - max(start, end), 0.0)
@@ -210,15 +219,15 @@ class Result:
         return total
 
     def where(self, **values: Any) -> list[Row]:
-        """Rows that have these values."""
+        """Return the rows with the given values."""
         return [row for row in self.rows if all(row.get(name) == value for name, value in values.items())]
 
     def distinct(self, name: str, **values: Any) -> list[Any]:
-        """Values of a column, each once, in the order of the rows."""
+        """Return the distinct values of a column, in the order of the rows."""
         return list(dict.fromkeys(row[name] for row in self.where(**values) if name in row))
 
     def verdict(self) -> Verdict:
-        """Whether the claim holds, judged from the rows at hand."""
+        """Return whether the claim holds in the available rows."""
         absent = f" Not at hand: {', '.join(self.missing)}." if self.missing else ""
         if not self.parts:
             return Verdict(None, f"Nothing was measured.{absent}")
@@ -226,15 +235,15 @@ class Result:
         return replace(found, sentence=found.sentence + absent, complete=not self.missing)
 
     def tables(self) -> list[Table]:
-        """What the experiment shows as tables, of the rows at hand."""
+        """Return the tables of the available rows."""
         return self.experiment.tabulate(self) if self.parts else []
 
     def draw(self, folder: Path) -> tuple[Path, Path]:
-        """Write the picture as ``NAME.svg`` and ``NAME.png``."""
-        return figures.save(self.experiment.draw(self), folder / self.experiment.name)
+        """Write the figure as ``NAME.svg`` and ``NAME.png``."""
+        return figures.save_figure(self.experiment.draw(self), folder / self.experiment.name)
 
     def save(self, folder: Path) -> None:
-        """Write ``NAME.json``, from which the result can be read, and ``NAME.csv``."""
+        """Write ``NAME.json``, which `read_json` reads, and ``NAME.csv``."""
         write_json(folder / f"{self.experiment.name}.json", self.parts, self.missing)
         self.save_csv(folder)
 
@@ -245,7 +254,7 @@ class Result:
 
 
 def _csv(rows: Sequence[Row]) -> str:
-    # What a part went through as a list stands in its rows one by one.
+    # The rows have the elements of settings that are lists.
     columns = list(dict.fromkeys(name for row in rows for name, value in row.items() if not isinstance(value, list)))
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
@@ -255,15 +264,15 @@ def _csv(rows: Sequence[Row]) -> str:
 
 
 def write_json(path: Path, parts: Iterable[Part], missing: Sequence[str] = ()) -> None:
-    """Finished parts and data sets that were looked for in vain as JSON, whole or not at all."""
-    # A line for each part: json lays out a whole file by its slow encoder, and it is written again after every part.
+    """Write finished parts and the names of missing data sets to a JSON file, atomically."""
+    # One line per part: the indenting encoder of json is slow, and the file is written after every part.
     lines = ",\n".join(json.dumps(vars(part), default=_plain, allow_nan=False) for part in parts)
     with replacing(path) as stream:
         stream.write(f'{{"missing": {json.dumps(list(missing))}, "parts": [\n{lines}\n]}}\n'.encode())
 
 
 def read_json(path: Path) -> tuple[list[Part], tuple[str, ...]]:
-    """What `write_json` wrote; nothing where there is no file, or, with a warning, one of something else."""
+    """Read a file of `write_json`; a missing file is empty, and an invalid file is renamed with a warning."""
     try:
         contents = json.loads(path.read_bytes())
         parts = [Part(**{**each, "rows": tuple(each["rows"])}) for each in contents["parts"]]
@@ -278,7 +287,7 @@ def read_json(path: Path) -> tuple[list[Part], tuple[str, ...]]:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's numbers as Python's."""
+    """Convert a NumPy scalar to a Python number."""
     if isinstance(value, np.generic):
         return value.item()
-    raise TypeError(f"{type(value).__name__} does not belong into a row.")
+    raise TypeError(f"The values of a row must be JSON types. Got {type(value).__name__} instead.")

@@ -1,4 +1,4 @@
-"""Kernel support vector machines over a range of bandwidths, judged class by class."""
+"""Kernel support vector machines at several bandwidths: scores of single classes, and plots."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from blockbasis.experiments.framework.base import Result, Row
 from blockbasis.kernels import squared_distances
 from blockbasis.report import figures
 
-#: Weight of the training errors in the machine; the paper does not give it.
+#: Penalty parameter C of the support vector machine; the paper does not give it.
 _PENALTY = 1.0
-#: Folds that are left out in turn: 80% of the points train, as in the paper, and every point is tested once. A single
-#: split would have ten points of the smallest classes in it.
+#: Number of folds of the cross-validation: 80% of the points are training points, as in the paper. The test part of a
+#: single split would have only ten points of the smallest classes.
 _FOLDS = 5
-#: Exponents below are as good as none.
-_VANISHED = -300.0
-#: Places along each side at which a boundary is looked for.
+#: Lower bound of exponents: exp is slow for results that underflow.
+_MIN_EXPONENT = -300.0
+#: Number of grid points along each side of the plot of a decision boundary.
 _GRID = 160
 
 
 def machine(bandwidth: float) -> SVC:
-    """A support vector machine with the paper's Gaussian kernel; it evaluates the kernel at support vectors only."""
+    """Return a support vector machine with the paper's Gaussian kernel."""
     return SVC(C=_PENALTY, gamma=1 / bandwidth**2)
 
 
 def accuracies(
     X: FloatArray, y: IntArray, X_test: FloatArray, y_test: IntArray, bandwidths: Sequence[float]
 ) -> FloatArray:
-    """Share of the test points that a machine of each bandwidth puts into the right one of two classes."""
+    """Return the test accuracy of a two-class support vector machine at each bandwidth."""
     squared = _squared_distances(X, X)
-    to_train = _squared_distances(X, X_test)  # a row for each point to train, so that support vectors are whole rows
-    K = np.empty_like(squared)  # a new one for every bandwidth takes longer than its exp
+    to_train = _squared_distances(X, X_test)  # rows are training points, so that support vectors are contiguous
+    K = np.empty_like(squared)  # a new array for every bandwidth takes longer than exp
     shares = []
     for h in bandwidths:
         model = SVC(C=_PENALTY, kernel="precomputed").fit(_gaussian(squared, h, out=K), y)
@@ -52,14 +52,14 @@ def _squared_distances(rows: FloatArray, columns: FloatArray) -> FloatArray:
 
 
 def _gaussian(squared: FloatArray, bandwidth: float, out: FloatArray | None = None) -> FloatArray:
-    """The paper's kernel from squared distances, which bandwidths share; exp is slow where nothing is left."""
+    """Return the paper's Gaussian kernel of squared distances."""
     exponents = np.multiply(squared, -1 / bandwidth**2, out=out)
-    np.maximum(exponents, _VANISHED, out=exponents)
+    np.maximum(exponents, _MIN_EXPONENT, out=exponents)
     return np.asarray(np.exp(exponents, out=exponents))
 
 
 def f1_by_class(X: FloatArray, y: FloatArray, bandwidths: list[float], rng: np.random.Generator) -> list[Row]:
-    """F1 score of every class and accuracy of all at every bandwidth, by cross-validation."""
+    """Return the cross-validated F1 score of every class and the accuracy at every bandwidth."""
     folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=int(rng.integers(2**31)))
     squared = _squared_distances(X, X)
     K = np.empty_like(squared)
@@ -79,18 +79,18 @@ def f1_by_class(X: FloatArray, y: FloatArray, bandwidths: list[float], rng: np.r
 
 
 def best_bandwidth(rows: list[Row], score: str) -> float:
-    """The bandwidth of the largest score; the largest such bandwidth where several have it (the paper's h*)."""
+    """Return the bandwidth of the highest score; the largest one if there are several (the paper's h*)."""
     top = max(row[score] for row in rows)
     return float(max(row["h"] for row in rows if row[score] == top))
 
 
 def score_at(rows: list[Row], bandwidth: float, score: str) -> float:
-    """The score at one of the bandwidths."""
+    """Return the score at a bandwidth."""
     return float(next(row[score] for row in rows if row["h"] == bandwidth))
 
 
 def draw_f1(axes: Any, result: Result, labels: dict[int, str], **selected: Any) -> None:
-    """F1 against the bandwidth, a curve for each class, its maximum marked; h of the cross-validation as a line."""
+    """Plot F1 against the bandwidth for each class, with the best bandwidth of each class and of all classes."""
     for place, (c, label) in enumerate(labels.items()):
         rows = result.where(**selected, **{"class": c})
         look = figures.style(place)
@@ -105,7 +105,7 @@ def draw_f1(axes: Any, result: Result, labels: dict[int, str], **selected: Any) 
 
 
 def draw_classes(axes: Any, X: FloatArray, y: IntArray) -> None:
-    """Points in the plane, a colour and a marker for each class."""
+    """Plot points in the plane, with a colour and a marker for each class."""
     for place, c in enumerate(np.unique(y)):
         look = figures.style(place)
         axes.plot(*X[y == c].T, linestyle="none", marker=look["marker"], color=look["color"], ms=2.5, alpha=0.6)
@@ -113,7 +113,7 @@ def draw_classes(axes: Any, X: FloatArray, y: IntArray) -> None:
 
 
 def draw_boundary(axes: Any, model: Any, X: FloatArray, *, colour: str, linestyle: str = "-") -> None:
-    """Where the classes that a model finds meet."""
+    """Plot the boundaries between the predicted classes of a model."""
     low, high = X.min(axis=0) - 0.05, X.max(axis=0) + 0.05
     grid = np.meshgrid(*(np.linspace(a, b, _GRID) for a, b in zip(low, high, strict=True)))
     found = model.predict(np.column_stack([axis.ravel() for axis in grid])).reshape(grid[0].shape)

@@ -1,4 +1,4 @@
-"""Error against memory, for every method: what several experiments and the command line measure and draw."""
+"""Error against memory of all methods: measurements, plots, tables and verdicts of several experiments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from blockbasis.baselines.protocol import LowRank
 from blockbasis.exceptions import PerformanceWarning
 from blockbasis.experiments.framework import points
 from blockbasis.experiments.framework.base import Result, Row, Table, Verdict
-from blockbasis.experiments.framework.tables import crossed
+from blockbasis.experiments.framework.tables import pivot_table
 from blockbasis.operators.exact import ExactKernel
 from blockbasis.planning.search import default_clusters
 from blockbasis.report import figures
@@ -24,7 +24,7 @@ from blockbasis.report import figures
 OURS, PAPER, BEST = "bbf", "bbf-paper", "svd"
 LOW_RANK = (BEST, "nystrom", "nystrom-kmeans", "nystrom-leverage", "rpcholesky", "random-features")
 METHODS = (OURS, PAPER, *LOW_RANK, "meka", "clra")
-#: How methods are called in pictures.
+#: Labels of the methods in figures.
 LABELS = {
     OURS: "BBF (default)",
     PAPER: "BBF (the paper's)",
@@ -38,27 +38,27 @@ LABELS = {
     "clra": "CLRA",
 }
 _CLUSTERED = (PAPER, "meka", "clra")
-#: Methods that the paper compares with; the others came later, or are ours to add.
+#: Competing methods of the paper; the others are later than the paper or are additions.
 _OF_PAPER = tuple(method for method in METHODS if method not in (OURS, PAPER, "rpcholesky", "clra"))
-#: How the paper's variant is called in sentences.
+#: Name of the paper's variant in verdicts.
 PAPERS_OWN = "The paper's own algorithm"
-#: Points up to which an error is exact, and rows that it is estimated from beyond.
+#: Largest number of points for which errors are exact, and number of rows from which they are estimated beyond it.
 _EXACT_POINTS, _ERROR_ROWS = 5_000, 2_000
-#: What the experiments with all methods choose, in words.
+#: Settings of the experiments with all methods that the paper does not give.
 CLUSTERS = (
     "The paper chooses clusters by a tolerance and not by a memory: here its BBF, and with it MEKA and CLRA, have "
     "sqrt(n) / 4 of them."
 )
 ERROR_ROWS = f"Errors of more than {_EXACT_POINTS} points are estimated from {_ERROR_ROWS} rows."
-#: Errors above are not drawn: they say no more than that the method has failed.
-_HOPELESS = 10.0
-#: Errors below are drawn here: a logarithm has no place for nothing.
-_LEAST = 1e-17
-#: Runs of every method in a full experiment, and in a quick one. The spread of MEKA's errors is what others are judged
-#: by, and two runs of it are alike by chance too often: it has all runs in a quick one, too.
+#: Largest relative error in plots: the method has failed if the error is larger.
+_PLOT_CEILING = 10.0
+#: Smallest relative error in plots: a logarithmic axis has no zero.
+_PLOT_FLOOR = 1e-17
+#: Numbers of runs of every method in a full and in a quick experiment. The spread of other methods is compared with
+#: that of MEKA, which has all runs in a quick experiment as well: the spread of two runs varies too much.
 _RUNS, _QUICK_RUNS = 5, 2
-_MEASURE_OF_SPREAD = "meka"
-#: Methods that no seed changes.
+_SPREAD_REFERENCE = "meka"
+#: Methods that do not depend on the seed.
 _DETERMINISTIC = (BEST,)
 
 
@@ -72,7 +72,10 @@ def error_rows(
     rng: np.random.Generator,
     clusters: int | None = None,
 ) -> list[Row]:
-    """Relative error of a method at each budget of floats per point, in each run; clusters as `compressed` has them."""
+    """Return the relative error of a method at each budget, in floats per point, for each run.
+
+    ``clusters`` is that of `approximation_within`.
+    """
     best = best_ranks(X, kernel, max(budgets), rng.spawn(1)[0]) if method == BEST else None
     error_of = _error_measure(X, kernel)
     rows = []
@@ -80,15 +83,15 @@ def error_rows(
         for run, stream in enumerate(rng.spawn(different_runs(method, runs))):
             of_method, of_rows = stream.spawn(2)
             if best is None:
-                A = compressed(X, kernel, method, floats * len(X), of_method, clusters=clusters)
+                A = approximation_within(X, kernel, method, floats * len(X), of_method, clusters=clusters)
             else:
                 A = best(floats)
-            rows.append({"floats": floats, "run": run, **_facts(A, error_of(A, of_rows))})
+            rows.append({"floats": floats, "run": run, **_error_and_memory(A, error_of(A, of_rows))})
     return rows
 
 
 def _error_measure(X: FloatArray, kernel: Any) -> Callable[[Approximation, np.random.Generator], float]:
-    """The relative error of an approximation: from the whole matrix, evaluated once, where the points are few."""
+    """Return a function (A, rng) -> relative error, which uses the exact matrix if the points are few."""
     if len(X) > _EXACT_POINTS:
         return lambda A, rng: relative_error(A, X, kernel, n_rows=_ERROR_ROWS, rng=rng).value
     K = ExactKernel(X, kernel).todense()
@@ -97,65 +100,79 @@ def _error_measure(X: FloatArray, kernel: Any) -> Callable[[Approximation, np.ra
 
 
 def best_ranks(X: FloatArray, kernel: Any, floats: int, rng: np.random.Generator) -> Callable[[int], LowRank]:
-    """The SVD for any floats per point up to those given: the largest, which holds all others, is computed once."""
-    whole = compressed(X, kernel, BEST, floats * len(X), rng)
+    """Return a function r -> SVD of rank r for all r up to ``floats``, from one decomposition."""
+    whole = approximation_within(X, kernel, BEST, floats * len(X), rng)
     assert isinstance(whole, LowRank)
     F = whole.factor[:, np.argsort(-np.linalg.norm(whole.factor, axis=0))]
     return lambda fewer: LowRank(BEST, F[:, :fewer])
 
 
 def runs_of(method: str, quick: bool) -> int:
-    """Runs of a method in an experiment that judges the spread over runs."""
-    return _QUICK_RUNS if quick and method != _MEASURE_OF_SPREAD else _RUNS
+    """Return the number of runs of a method in an experiment that judges the spread over runs."""
+    return _QUICK_RUNS if quick and method != _SPREAD_REFERENCE else _RUNS
 
 
 def different_runs(method: str, runs: int) -> int:
-    """Runs of a method that can differ, of those asked for."""
+    """Return the number of runs of a method; 1 if the method is deterministic."""
     return 1 if method in _DETERMINISTIC else runs
 
 
 def error_row(X: FloatArray, kernel: Any, method: str, floats: int, rng: np.random.Generator) -> Row:
-    """Relative error of one run of a method, and what it stores."""
+    """Return the relative error and the stored floats per point of one run of a method."""
     of_method, of_rows = rng.spawn(2)
-    A = compressed(X, kernel, method, floats * len(X), of_method)
+    A = approximation_within(X, kernel, method, floats * len(X), of_method)
     n_rows = None if len(X) <= _EXACT_POINTS else _ERROR_ROWS
-    return _facts(A, relative_error(A, X, kernel, n_rows=n_rows, rng=of_rows).value)
+    return _error_and_memory(A, relative_error(A, X, kernel, n_rows=n_rows, rng=of_rows).value)
 
 
-def _facts(A: Approximation, error: float) -> Row:
-    # A product that overflows has no error that JSON could hold.
+def _error_and_memory(A: Approximation, error: float) -> Row:
+    # JSON has no infinity, the error of an approximation that overflows.
     return {"error": error if math.isfinite(error) else None, "stored": A.stored / A.shape[0]}
 
 
-def compressed(
+def approximation_within(
     X: FloatArray, kernel: Any, method: str, memory: int, rng: np.random.Generator, *, clusters: int | None = None
 ) -> Approximation:
-    """The kernel matrix by a method. The paper's BBF, and as in the paper MEKA and CLRA, have the same clusters."""
+    """Return the approximation of a method within a budget of ``memory`` floats.
+
+    The paper's BBF, MEKA and CLRA have the same number of clusters, as in the paper; None selects sqrt(n) / 4.
+    """
     options = {"n_clusters": clusters or default_clusters(len(X))} if method in _CLUSTERED else {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PerformanceWarning)  # what does not pay is what the curve shows
+        warnings.simplefilter("ignore", PerformanceWarning)  # the curve shows whether compression pays
         return approximate(X, kernel, method, memory=memory, rng=rng, **options)
 
 
 def draw_errors(axes: Any, result: Result, x: str, **selected: Any) -> None:
-    """Relative error against a column: a curve for each method, a marker for each run."""
+    """Plot the relative error against a column, with a curve for each method and a marker for each run."""
     places = sorted(result.distinct(x, **selected))
     for method in result.distinct("method", **selected):
         runs = {at: _errors(result, method=method, **selected, **{x: at}) for at in places}
-        runs = {at: [max(error, _LEAST) for error in errors] for at, errors in runs.items() if errors}
+        runs = {at: [max(error, _PLOT_FLOOR) for error in errors] for at, errors in runs.items() if errors}
         if runs:
             figures.runs_and_mean(axes, list(runs), list(runs.values()), label=LABELS[method], place=method)
     axes.set(xscale="log", yscale="log", ylabel="relative error")
     axes.set_xticks(places, [f"{at:g}" for at in places], minor=False)
     axes.set_xticks([], minor=True)
-    drawn = [max(e, _LEAST) for e in _errors(result, **selected) if e < _HOPELESS]
-    axes.set_ylim(min(drawn, default=1e-3) / 1.5, min(max(drawn, default=1.0) * 1.5, _HOPELESS))
+    drawn = [max(e, _PLOT_FLOOR) for e in _errors(result, **selected) if e < _PLOT_CEILING]
+    axes.set_ylim(min(drawn, default=1e-3) / 1.5, min(max(drawn, default=1.0) * 1.5, _PLOT_CEILING))
+
+
+def draw_error_panels(result: Result, x: str, *, xlabel: str, title: Callable[[Row], str]) -> Any:
+    """Plot relative errors against a column in a panel for each data set; ``title`` maps a row to a panel's title."""
+    names = result.distinct("data")
+    figure, axes = figures.panels(len(names))
+    for each, name in zip(axes, names, strict=True):
+        draw_errors(each, result, x, data=name)
+        each.set(title=f"{points.TITLES[name]}, {title(result.where(data=name)[0])}", xlabel=xlabel)
+    figures.shared_legend(figure, axes[0])
+    return figure
 
 
 def tabulate_errors(result: Result, across: str) -> list[Table]:
-    """Mean relative errors of all methods, a table for each data set."""
+    """Return a table of the mean relative errors of all methods for each data set."""
     return [
-        crossed(
+        pivot_table(
             result,
             f"{points.TITLES[name]}, relative error",
             down="method",
@@ -169,25 +186,25 @@ def tabulate_errors(result: Result, across: str) -> list[Table]:
 
 
 def _errors(result: Result, **selected: Any) -> list[float]:
-    """Of the runs that came to an end; infinite where one overflowed."""
+    """Return the relative errors of the selected runs; infinity for an approximation that overflowed."""
     found = [row["error"] for row in result.where(**selected) if "error" in row]
     return [math.inf if error is None else error for error in found]
 
 
 def mean_errors(result: Result, **selected: Any) -> dict[str, float]:
-    """Mean error over the runs of each method that has some."""
+    """Return the mean error over the runs of each method."""
     errors = {method: _errors(result, method=method, **selected) for method in result.distinct("method", **selected)}
     return {method: float(np.mean(runs)) for method, runs in errors.items() if runs}
 
 
 def spread(result: Result, **selected: Any) -> float:
-    """Standard deviation of the error over the runs, unbiased in its square: methods differ in the number of runs."""
+    """Return the standard deviation of the error over the runs, from the unbiased variance."""
     errors = _errors(result, **selected)
     return float(np.std(errors, ddof=1)) if np.isfinite(errors).all() else math.inf
 
 
 def _of_paper(result: Result, **selected: Any) -> str:
-    """The error of the paper's variant; where it fails, in how many runs."""
+    """Return the error of the paper's variant, or the number of runs in which it fails, as text."""
     errors = _errors(result, method=PAPER, **selected)
     failed = sum(error > 1 for error in errors)
     if failed:
@@ -196,9 +213,9 @@ def _of_paper(result: Result, **selected: Any) -> str:
 
 
 def judge_memory(result: Result) -> Verdict:
-    """Ours below all others at every budget, and steadier than MEKA; and where the paper's own variant is not.
+    """Judge whether our error is the lowest at every budget and varies less than that of MEKA.
 
-    What the paper claims of its algorithm is judged by our default; its own variant is told beside.
+    The verdict refers to our default algorithm; the sentence reports the paper's variant as well.
     """
     cells = [(name, floats) for name in result.distinct("data") for floats in result.distinct("floats", data=name)]
     beaten, paper_beaten, unsteady, gains, below_named = [], [], [], [], 0
@@ -213,7 +230,7 @@ def judge_memory(result: Result) -> Verdict:
         if errors[PAPER] >= others[best]:
             paper_beaten.append(f"{where}, {_of_paper(result, data=name, floats=floats)})")
         below_named += errors[PAPER] < min(errors[method] for method in _OF_PAPER if method in errors)
-        of_each = (spread(result, data=name, floats=floats, method=m) for m in (OURS, _MEASURE_OF_SPREAD))
+        of_each = (spread(result, data=name, floats=floats, method=m) for m in (OURS, _SPREAD_REFERENCE))
         if next(of_each) >= next(of_each):
             unsteady.append(f"{points.TITLES[name]} at {floats} floats")
     count = len(cells)

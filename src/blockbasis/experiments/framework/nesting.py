@@ -1,4 +1,4 @@
-"""What the two experiments on classes within a larger class share: facts of a class, and the verdict."""
+"""Common parts of the experiments with classes inside a larger class: size and radius of a class, and the verdict."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import numpy as np
 from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.experiments.framework.base import Result, Row, Verdict
 
-#: Labels of the generators: around the others, the larger inner class, the smaller one.
+#: Labels of the larger and of the smaller inner class in the generators.
 _LARGER, _SMALLER = 1, 2
-#: F1 scores within this of the best are as good as it.
+#: Relative distance from the best F1 score within which a score counts as good.
 _GOOD = 0.02
-#: A class is lost where its score is below this share of its best.
+#: Score, relative to the best, below which a class counts as lost.
 _LOST = 0.5
 
 
-def describe(X: FloatArray, y: IntArray, label: int) -> Row:
-    """Points of a class, and the largest distance of one from their centre."""
+def class_size_and_radius(X: FloatArray, y: IntArray, label: int) -> Row:
+    """Return the number of points of a class, and the largest distance of a point from their centre."""
     inside = X[y == label]
     radius = float(np.linalg.norm(inside - inside.mean(axis=0), axis=1).max())
     return {"size": len(inside), "radius": radius}
 
 
 def judge_nested(result: Result) -> Verdict:
-    """The smaller class is good up to a smaller bandwidth, and is lost sooner as the bandwidth grows."""
+    """Judge whether the smaller class is good up to, and is lost at, a smaller bandwidth than the larger class."""
     good = {c: _bandwidths(result, c, 1 - _GOOD) for c in (_SMALLER, _LARGER)}
     kept = {c: max(_bandwidths(result, c, _LOST)) for c in (_SMALLER, _LARGER)}
     smaller, larger = (f"from h = {min(good[c]):.2g} to {max(good[c]):.2g}" for c in (_SMALLER, _LARGER))
@@ -35,7 +35,7 @@ def judge_nested(result: Result) -> Verdict:
 
 
 def _bandwidths(result: Result, label: int, share: float) -> list[float]:
-    """Bandwidths at which a class has a share of its best score."""
+    """Return the bandwidths at which the score of a class is at least ``share`` times its best score."""
     rows = result.where(**{"class": label})
     top = max(row["f1"] for row in rows)
     return [row["h"] for row in rows if row["f1"] >= share * top]

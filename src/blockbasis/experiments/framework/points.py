@@ -1,4 +1,4 @@
-"""The points that experiments look at, by name."""
+"""Data sets of the experiments, by name, scaled as in the paper."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 from blockbasis import datasets
 from blockbasis._utils.typing import FloatArray, IntArray
 
-#: Classes of EMG that the paper's number of points allows.
+#: Number of classes of EMG for which the number of points is that of the paper.
 _EMG_CLASSES = 19
-#: Abalone with its sexes numbered by the alphabet: F = 1, I = 2, M = 3.
+#: Abalone with the sexes coded in alphabetical order: F = 1, I = 2, M = 3.
 ALPHABETICAL = "abalone-alphabetical"
 _SIZES = {"otto": 20_000}
-#: The classification data sets have every column in [-1, 1], not at standard deviation 1 as the paper says of all its
-#: data: with that the radii of its table of classes come out, and its bandwidths make sense.
+#: Data sets whose columns are scaled to [-1, 1]. The paper states standard deviation 1 for all data, but the radii of
+#: its table of classes and its bandwidths correspond to [-1, 1].
 _SCALED = ("emg", "ctg", "gesture", "otto")
 SCALING = (
     "EMG, CTG and Gesture have every column in [-1, 1], and EMG 19 of its 20 classes: so they agree with the paper's "
@@ -44,8 +44,11 @@ TITLES = {
 }
 
 
-def load(name: str, n: int | None = None) -> tuple[FloatArray, FloatArray]:
-    """Points as the paper has them, and their labels or values; of more than ``n``, always the same ``n``."""
+def load_points(name: str, n: int | None = None) -> tuple[FloatArray, FloatArray]:
+    """Return the points of a data set, scaled as in the paper, and their labels or values.
+
+    If the data set has more than ``n`` points, a fixed random sample of ``n`` points is returned.
+    """
     X, y = _all(name)
     if n is None or n >= len(X):
         return X, y
@@ -73,23 +76,23 @@ def _all(name: str) -> tuple[FloatArray, FloatArray]:
 
 
 def _scaled(X: FloatArray) -> FloatArray:
-    """Every column from -1 to 1; constant columns to -1."""
+    """Scale every column to [-1, 1]; constant columns become -1."""
     low, width = X.min(axis=0), np.ptp(X, axis=0)
     return np.asarray(2 * (X - low) / np.where(width > 0, width, 1) - 1)
 
 
 def _labels(data: datasets.Dataset) -> FloatArray:
-    assert data.y is not None  # all of the paper's data sets have one
+    assert data.y is not None  # all data sets of the paper have targets
     return data.y
 
 
 def class_sizes(y: FloatArray) -> dict[int, int]:
-    """How many points each class has."""
+    """Return the number of points of each class."""
     classes, sizes = np.unique(y, return_counts=True)
     return {int(c): int(size) for c, size in zip(classes, sizes, strict=True)}
 
 
 def median_squared_radius(X: FloatArray, members: IntArray) -> float:
-    """Square of the median distance of a class's points from their centre."""
+    """Return the squared median distance of the points of a class from their centre."""
     inside = X[members]
     return float(np.median(np.linalg.norm(inside - inside.mean(axis=0), axis=1)) ** 2)

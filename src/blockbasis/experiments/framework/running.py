@@ -1,4 +1,4 @@
-"""Running an experiment part by part, and going on where an earlier run stopped."""
+"""Execution of experiments part by part, with continuation of an interrupted run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from blockbasis._utils.progress import counting
 from blockbasis.datasets import DatasetError
 from blockbasis.experiments.framework.base import Experiment, Part, Result, Settings, read_json, write_json
 
-#: Bytes that a part may take at its height: some dense matrices of ten thousand points.
+#: Largest memory of a part in bytes: six dense float64 matrices of ten thousand points.
 _PART_BYTES = 5 * 2**30
 
 
@@ -36,25 +36,27 @@ def run(
     seed: int = 0,
     n_processes: int = 1,
 ) -> Result:
-    """Measure what an experiment shows.
+    """Run an experiment.
 
-    With a folder, each part is written to ``NAME.json`` there as it is finished, and a part that is in that file
-    already, with the same settings, is not run again: an interrupted run goes on where it stopped. A part whose data
-    set is not at hand is left out, with a warning that says why. The random numbers of a part depend on its settings
-    and the seed alone.
+    If a folder is given, each finished part is written to the file ``NAME.json`` of the folder. Parts that the file
+    already has, with the same settings, are not run again, so that an interrupted run continues where it stopped. Parts
+    whose data set is not available are omitted with a warning. The random numbers of a part depend only on its settings
+    and the seed.
 
     Parameters
     ----------
     experiment : Experiment
+        Experiment to run.
     quick : bool, default=False
-        Smaller and fewer parts.
+        Whether to run fewer and smaller parts.
     parts : sequence of dict, default=None
-        Settings to run instead of the experiment's own.
+        Settings of the parts to run; None selects those of the experiment.
     folder : Path, default=None
-        Created where there is none.
+        Folder of the results, which is created if it does not exist.
     seed : int, default=0
+        Seed of the random numbers.
     n_processes : int, default=1
-        Parts that are measured at a time, each in its own process; one after the other where time is what is measured.
+        Number of parts that run at the same time in separate processes. Experiments that measure time use 1.
 
     Returns
     -------
@@ -73,45 +75,50 @@ def run(
     count = counting(experiment.name, len(wanted))
     missing: list[str] = []
     at_a_time = 1 if experiment.timed else n_processes
-    # The largest data sets come last: beginning with them, no process is left with a long part at the end.
+    # The largest data sets are last. Starting with them, no process has a long part at the end.
     order = list(wanted.items()) if at_a_time == 1 else list(wanted.items())[::-1]
 
-    def left() -> Iterator[Settings]:
+    def pending() -> Iterator[Settings]:
         for key, settings in order:
             if key in known or settings.get("data") in missing:
                 count()
             else:
                 yield settings
 
-    for settings, found in _attempts(experiment, left(), at_a_time):
+    for settings, found in _run_parts(experiment, pending(), at_a_time):
         if isinstance(found, Part):
             known[_key(settings)] = found
-            _keep(path, known)
+            _write_parts(path, known)
         elif settings["data"] not in missing:
-            warnings.warn(f"{experiment.name} goes without {settings['data']}: {found}", stacklevel=2)
+            warnings.warn(f"{experiment.name} omits the data set {settings['data']}: {found}", stacklevel=2)
             missing.append(settings["data"])
         count()
     result = Result(experiment, tuple(known[key] for key in wanted if key in known), tuple(missing))
     if folder is not None:
-        _keep(path, known, missing)  # all parts that were there, of other settings too
+        _write_parts(path, known, missing)  # with the parts of other settings that the file has
         if result.parts:
             result.save_csv(folder)
     return result
 
 
 def read(experiment: Experiment, folder: Path, *, quick: bool = False, seed: int = 0) -> Result | None:
-    """The result of an earlier run that came to its end.
+    """Read the result of a completed run.
 
     Parameters
     ----------
     experiment : Experiment
+        Experiment of the result.
     folder : Path
+        Folder of the results.
     quick : bool, default=False
+        Whether the run was quick.
     seed : int, default=0
+        Seed of the run.
 
     Returns
     -------
     Result or None
+        None if the folder has no completed run.
 
     Examples
     --------
@@ -128,7 +135,7 @@ def read(experiment: Experiment, folder: Path, *, quick: bool = False, seed: int
 
 
 def _with_seed(parts: Sequence[Settings], seed: int) -> dict[str, Settings]:
-    """Settings of all parts, by what tells them apart."""
+    """Return the settings of all parts with the seed, by their key."""
     return {_key({**settings, "seed": seed}): {**settings, "seed": seed} for settings in parts}
 
 
@@ -141,15 +148,15 @@ def _finished(path: Path | None) -> tuple[dict[str, Part], tuple[str, ...]]:
     return {_key(part.settings): part for part in parts}, missing
 
 
-def _keep(path: Path | None, parts: dict[str, Part], missing: Sequence[str] = ()) -> None:
+def _write_parts(path: Path | None, parts: dict[str, Part], missing: Sequence[str] = ()) -> None:
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        others, _ = _finished(path)  # another run may have written there meanwhile
+        others, _ = _finished(path)  # another run may have written to the file
         write_json(path, {**others, **parts}.values(), missing)
 
 
 def processes() -> int:
-    """Parts that this machine can measure at a time: one for each core, as far as its memory goes.
+    """Return the number of parts that can run at the same time: one for each core, limited by the memory.
 
     Returns
     -------
@@ -165,40 +172,40 @@ def processes() -> int:
     return cores if free is None else max(1, min(cores, free // _PART_BYTES))
 
 
-def _attempts(
-    experiment: Experiment, left: Iterable[Settings], n_processes: int
+def _run_parts(
+    experiment: Experiment, pending: Iterable[Settings], n_processes: int
 ) -> Iterator[tuple[Settings, Part | DatasetError]]:
-    """Settings and what came of them, as they are finished."""
+    """Yield the settings of each part with the finished part, or with the error of its data set, as they complete."""
     if n_processes == 1:
-        return (_attempt(experiment, settings) for settings in left)
-    # Settings are taken up when a process is free: a data set that is missing is soon known to be.
+        return (_run_part(experiment, settings) for settings in pending)
+    # Settings are consumed when a process is free, so that parts of a missing data set are skipped early.
     parallel = Parallel(n_jobs=n_processes, return_as="generator_unordered", pre_dispatch="n_jobs", batch_size=1)
-    return iter(parallel(delayed(_attempt_in_process)(experiment, settings) for settings in left))
+    return iter(parallel(delayed(_run_part_in_process)(experiment, settings) for settings in pending))
 
 
-def _attempt_in_process(experiment: Experiment, settings: Settings) -> tuple[Settings, Part | DatasetError]:
-    os.environ["LOKY_MAX_CPU_COUNT"] = "1"  # the other cores have processes of their own
-    return _attempt(experiment, settings)
+def _run_part_in_process(experiment: Experiment, settings: Settings) -> tuple[Settings, Part | DatasetError]:
+    os.environ["LOKY_MAX_CPU_COUNT"] = "1"  # the other processes use the other cores
+    return _run_part(experiment, settings)
 
 
-def _attempt(experiment: Experiment, settings: Settings) -> tuple[Settings, Part | DatasetError]:
+def _run_part(experiment: Experiment, settings: Settings) -> tuple[Settings, Part | DatasetError]:
     try:
-        return settings, _measured(experiment, settings)
+        return settings, _measure_part(experiment, settings)
     except DatasetError as error:
         return settings, error
 
 
-def _measured(experiment: Experiment, settings: Settings) -> Part:
+def _measure_part(experiment: Experiment, settings: Settings) -> Part:
     key = hashlib.sha256(_key({"experiment": experiment.name, **settings}).encode()).digest()
     rng = np.random.default_rng(np.frombuffer(key, dtype=np.uint32))
     start = time.perf_counter()
-    # As when processes share the cores: threads on matrices so small cost more than they save, and change last digits.
+    # One thread, also with one process: threads slow down small matrices and change the last digits.
     with nullcontext() if experiment.timed else single_threaded():
         rows = experiment.measure(settings, rng)
-    return Part(settings, time.time(), time.perf_counter() - start, tuple(rows), _measured_by())
+    return Part(settings, time.time(), time.perf_counter() - start, tuple(rows), _software_and_machine())
 
 
-@cache  # looking for versions among all that is installed takes longer than some parts
-def _measured_by() -> str:
+@cache  # the lookup of versions takes longer than some parts
+def _software_and_machine() -> str:
     software = ", ".join(f"{name} {version(name)}" for name in ("blockbasis", "numpy", "scipy", "scikit-learn"))
     return f"{software}, Python {platform.python_version()}, {os.cpu_count()} cores"

@@ -1,4 +1,4 @@
-"""Figures of an experiment as tables, for those who would rather read than look."""
+"""Tables of the measurements of an experiment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from blockbasis.experiments.framework.base import Result, Table
 
 
-def crossed(
+def pivot_table(
     result: Result,
     caption: str,
     *,
@@ -21,7 +21,7 @@ def crossed(
     names: Mapping[Any, str] | None = None,
     **selected: Any,
 ) -> Table:
-    """The mean of a column for each pair of values of two others, of the rows that have all three."""
+    """Return a table of the means of ``value`` by the columns ``down`` and ``across``; ``names`` labels the rows."""
     rows = [row for row in result.where(**selected) if {down, across, value} <= row.keys()]
     columns = sorted({row[across] for row in rows})
     lines = []
@@ -37,7 +37,7 @@ def _mean(values: list[float | None]) -> str:
     mean = float(np.mean([math.inf if value is None else value for value in values]))
     if not math.isfinite(mean):
         return "overflow"
-    return f"{mean:.0f}" if 100 <= mean < 1e6 else f"{mean:.3g}"  # a rank of 4177 is not 4.18e+03
+    return f"{mean:.0f}" if 100 <= mean < 1e6 else f"{mean:.3g}"  # 4177 and not 4.18e+03
 
 
 def _text(value: Any) -> str:

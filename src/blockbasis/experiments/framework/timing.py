@@ -1,4 +1,4 @@
-"""Times of factorizations and products, and the powers of n that they grow with."""
+"""Timing of factorizations and products, and exponents of their growth."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from blockbasis.report import figures
 
 T = TypeVar("T")
 
-#: A product is repeated until so many seconds have passed: single ones are too short to time.
+#: Seconds for which a product is repeated: a single product is too short to time.
 _LEAST_SECONDS = 0.1
 
 
 def timed(job: Callable[[], T]) -> tuple[float, T]:
-    """Seconds of a piece of work, and its result."""
+    """Return the duration in seconds of a function call, and its result."""
     start = time.perf_counter()
     result = job()
     return time.perf_counter() - start, result
 
 
 def shortest(job: Callable[[], T], repetitions: int) -> tuple[float, T]:
-    """Seconds of the shortest of several runs of a piece of work, which others disturb least, and its last result."""
+    """Return the shortest duration in seconds of several calls, and the last result."""
     seconds, result = timed(job)
     for _ in range(repetitions - 1):
         again, result = timed(job)
@@ -34,7 +34,7 @@ def shortest(job: Callable[[], T], repetitions: int) -> tuple[float, T]:
 
 
 def product_seconds(A: Any, rng: np.random.Generator) -> float:
-    """Seconds of a product with one vector: the shortest of several, where it is short."""
+    """Return the shortest duration in seconds of repeated products with one vector."""
     v = rng.standard_normal(A.shape[1])
     seconds, _ = timed(lambda: A @ v)
     end = time.perf_counter() + _LEAST_SECONDS
@@ -44,22 +44,22 @@ def product_seconds(A: Any, rng: np.random.Generator) -> float:
 
 
 def exponent(x: Sequence[float], seconds: Sequence[float]) -> float:
-    """Slope of a straight line through the points on a loglog picture."""
+    """Return the exponent of a power law fitted to times: the slope of a line on a log-log plot."""
     return float(np.polyfit(np.log(x), np.log(seconds), 1)[0])
 
 
 def column(rows: Sequence[Row], name: str) -> list[float]:
-    """Values of a column."""
+    """Return the values of a column."""
     return [row[name] for row in rows]
 
 
 def draw_growth(axes: Any, x: Sequence[float], seconds: Sequence[float], *, label: str, place: int | str) -> None:
-    """Times on loglog axes, named with their exponent."""
+    """Plot times on logarithmic axes, with their exponent in the label."""
     growth = f" (exponent {exponent(x, seconds):.2f})" if len(x) > 1 else ""
     axes.plot(x, seconds, **figures.style(place), label=f"{label}{growth}")
     axes.set(xscale="log", yscale="log", ylabel="seconds")
 
 
 def draw_linear(axes: Any, x: Sequence[float], through: float) -> None:
-    """A grey line of slope 1 through a time at the first of ``x``."""
+    """Plot a grey line of slope 1 through the time ``through`` at ``x[0]``."""
     axes.plot(x, [through * each / x[0] for each in x], color="0.6", linestyle=":", label="linear")
