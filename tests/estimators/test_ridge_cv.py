@@ -75,6 +75,23 @@ def test_a_sum_of_kernels_is_what_it_says(seed):
         np.testing.assert_allclose(found.kernel(X), mean, atol=1e-12)
 
 
+def test_kernels_are_compared_at_rows_outside_of_the_samples(monkeypatch):
+    """The errors of a search are those at other rows: noise that a metric of 20 columns fits does not lower them."""
+    monkeypatch.setattr(search, "_LARGEST_SAMPLE", 300)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1400, 20))
+    Y = (X[:, 0] + rng.normal(size=1400))[:, np.newaxis]
+    Y -= Y.mean()
+    candidates = [search.Candidate(bb.Gaussian(1.0), kind) for kind in ("none", "full")]
+    found = search.search(search.Task(X, Y, None, (np.ones(20),)), candidates, np.random.default_rng(1))
+    order = np.random.default_rng(1).permutation(1400)
+    for trial in found.trials:
+        rows, others, fitted = order[: trial.n_rows], order[300:1300], trial.regression
+        left = Y[others] - fitted.whole_kernel()(X[others], X[rows]) @ fitted.coefficients
+        assert trial.error == pytest.approx(np.mean(left**2), rel=1e-3)
+    assert min(trial.error for trial in found.trials) > 0.9  # the variance of the noise is 1
+
+
 def test_no_sum_where_a_kernel_or_a_metric_is_asked_for():
     X, y = data(n=300)
     for asked in ({"kernel": "gaussian"}, {"metric": "diagonal"}):
