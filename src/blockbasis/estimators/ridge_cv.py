@@ -76,8 +76,8 @@ X_fit_
     Notes
     -----
     Targets are in units of their standard deviation in the search, so that each of several counts as much.
-    Bandwidths and ridges are chosen by leave-one-out. Kernels and metrics are compared at points outside of the samples,
-    where there are at least 1,000, and else by leave-one-out: a metric has seen the targets of its sample.
+    Bandwidths and ridges are chosen by leave-one-out. Kernels and metrics are compared at points outside of the
+    samples, where there are at least 1,000, and else by leave-one-out: a metric has seen the targets of its sample.
     With ``kernel="auto"``, ``metric="auto"`` and a last fit that is exact, the mean of two kernels of the last stage is
     taken where its error is at most one standard error above that of the best alone.
 
