@@ -40,7 +40,7 @@ class KernelRidgeCV(RidgeSearch, RidgeRegressor):
         Seconds. A search that has used a third of them stops with the best found so far; where the rest is too short
         to learn from all points, some are drawn at random, with a `PerformanceWarning`.
     tol, memory, n_clusters, rank, keep_points, random_state, n_jobs
-        As in `KernelRidge`, for the last fit. With none of the first four: up to 16,000 points exactly, more in
+        As in `KernelRidge`, for the last fit. With none of the first four: up to 21,000 points exactly, more in
         clusters of about 600 points, of rank 80 up to 30,000 points and less beyond.
     verbose : int, default=0
         Above 0 shows progress and the time left, in one bar.

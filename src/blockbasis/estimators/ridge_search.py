@@ -34,7 +34,7 @@ from blockbasis.kernels import Gaussian, Laplacian, Matern, RadialKernel
 _FAMILIES: tuple[RadialKernel, ...] = (Laplacian(1.0), Gaussian(1.0), Matern(1.0, nu=1.5))
 #: Up to so many points the kernel matrix itself is solved with, where nothing else is asked for: rough kernels, which
 #: small ridges go with, lose much by compression.
-_EXACT_POINTS = 16_000
+_EXACT_POINTS = 21_000
 #: Ridges that it chooses among, as multiples of the one of the search, and steps that there must be time for.
 _LADDER = tuple(4.0**power for power in range(-5, 3))
 _STEPS = 4
