@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from blockbasis.estimators._ridge_path import Choices, Record
+from blockbasis.estimators._ridge_search import RidgeSearch
 from blockbasis.estimators.classifier import RidgeClassifier
 from blockbasis.estimators.ridge import RidgeRegressor
-from blockbasis.estimators.ridge_path import Choices, Record
-from blockbasis.estimators.ridge_search import RidgeSearch
 from blockbasis.operators.storage import storable
 from blockbasis.progress import reporting
 

@@ -23,10 +23,10 @@ from scipy.linalg import blas
 from blockbasis._linalg import shifted_cholesky, symmetric
 from blockbasis._parallel import map_threads, single_threaded
 from blockbasis._typing import FloatArray, IntArray
-from blockbasis.estimators.blending import Blend
-from blockbasis.estimators.continuation import among, some_of, with_neighbours
-from blockbasis.estimators.expansion import Expansion, kernel_rows
-from blockbasis.estimators.posterior import Posterior
+from blockbasis.estimators._blending import Blend
+from blockbasis.estimators._continuation import among, some_of, with_neighbours
+from blockbasis.estimators._expansion import Expansion, kernel_rows
+from blockbasis.estimators._posterior import Posterior
 from blockbasis.kernels import Kernel
 from blockbasis.matrix import tiles
 from blockbasis.partition import QUICK, Partition, kmeans, nearest, nearest_points

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array, triu
 from blockbasis._linalg import diagonal_of, semidefinite_part, symmetric
 from blockbasis._parallel import map_threads, single_threaded
 from blockbasis._typing import FloatArray, IntArray
-from blockbasis.estimators.expansion import Expansion, kernel_rows
+from blockbasis.estimators._expansion import Expansion, kernel_rows
 from blockbasis.kernels import Kernel
 from blockbasis.matrix import tiles
 from blockbasis.operators.block_basis import BlockBasis

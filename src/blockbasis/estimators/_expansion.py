@@ -8,7 +8,7 @@ import numpy as np
 
 from blockbasis._parallel import map_threads, single_threaded
 from blockbasis._typing import FloatArray
-from blockbasis.estimators.blending import Blend
+from blockbasis.estimators._blending import Blend
 from blockbasis.kernels import Kernel
 from blockbasis.matrix import tiles
 

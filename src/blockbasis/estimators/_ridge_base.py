@@ -12,24 +12,24 @@ from sklearn.utils.validation import _check_sample_weight
 from blockbasis._linalg import exponents_of
 from blockbasis._typing import FloatArray
 from blockbasis._validation import check_choice, check_positive
-from blockbasis.estimators.base import KernelEstimator, candidate_bandwidths, has_bandwidth, make_kernel
-from blockbasis.estimators.continuation import (
+from blockbasis.estimators._base import KernelEstimator, candidate_bandwidths, has_bandwidth, make_kernel
+from blockbasis.estimators._continuation import (
     POINTS_PER_RANK,
     Surroundings,
     continued,
     mean_left_out,
     surroundings,
 )
-from blockbasis.estimators.expansion import Expansion, whole_expansion
-from blockbasis.estimators.local import (
+from blockbasis.estimators._expansion import Expansion, whole_expansion
+from blockbasis.estimators._local import (
     LOCAL_POINTS_PER_RANK,
     LocalWeights,
     best_shares,
     mixed,
     regressed_locally,
 )
-from blockbasis.estimators.ridge_path import Choices, Fit, RidgePath, check_alphas
-from blockbasis.estimators.search import METRICS, Candidate, Found, Task, column_scale, importances, search
+from blockbasis.estimators._ridge_path import Choices, Fit, RidgePath, check_alphas
+from blockbasis.estimators._search import METRICS, Candidate, Found, Task, column_scale, importances, search
 from blockbasis.kernels import Gaussian, RadialKernel
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.progress import reporting

@@ -13,13 +13,12 @@ import numpy as np
 
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis._validation import check_choice, check_flag, check_positive
-from blockbasis.estimators.base import bandwidth_of, has_bandwidth, make_kernel
-from blockbasis.estimators.exact_ridge import ridge_walk, seconds_of_walk
-from blockbasis.estimators.metric_learning import Grid
-from blockbasis.estimators.ridge import KernelRidge
-from blockbasis.estimators.ridge_base import KernelRidgeEstimator, in_units
-from blockbasis.estimators.ridge_path import Choices, Fit
-from blockbasis.estimators.search import (
+from blockbasis.estimators._base import bandwidth_of, has_bandwidth, make_kernel
+from blockbasis.estimators._exact_ridge import ridge_walk, seconds_of_walk
+from blockbasis.estimators._metric_learning import Grid
+from blockbasis.estimators._ridge_base import KernelRidgeEstimator, in_units
+from blockbasis.estimators._ridge_path import Choices, Fit
+from blockbasis.estimators._search import (
     METRICS,
     Candidate,
     Found,
@@ -28,6 +27,7 @@ from blockbasis.estimators.search import (
     search,
     search_results,
 )
+from blockbasis.estimators.ridge import KernelRidge
 from blockbasis.exceptions import PerformanceWarning
 from blockbasis.kernels import Gaussian, Laplacian, Matern, RadialKernel
 

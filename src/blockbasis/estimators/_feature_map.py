@@ -11,8 +11,8 @@ from scipy.sparse import csr_array
 from blockbasis._linalg import eigenpairs, energy_of, leading_eigenpairs, nystrom_factor, symmetric
 from blockbasis._parallel import map_threads, single_threaded
 from blockbasis._typing import FloatArray, IntArray
-from blockbasis.estimators.blending import by_cluster
-from blockbasis.estimators.expansion import kernel_rows
+from blockbasis.estimators._blending import by_cluster
+from blockbasis.estimators._expansion import kernel_rows
 from blockbasis.kernels import Kernel
 from blockbasis.matrix import tiles
 from blockbasis.operators.block_basis import BlockBasis

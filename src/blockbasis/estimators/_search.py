@@ -18,8 +18,8 @@ from scipy import linalg
 
 from blockbasis._parallel import single_threaded
 from blockbasis._typing import FloatArray, IntArray
-from blockbasis.estimators.exact_ridge import rows_of_walk
-from blockbasis.estimators.metric_learning import (
+from blockbasis.estimators._exact_ridge import rows_of_walk
+from blockbasis.estimators._metric_learning import (
     FREE,
     START,
     Grid,
