@@ -5,6 +5,10 @@ python learning.py regression    Census house, Cpusmall and Abalone beside exact
 python learning.py covertype     type 2 or not, beside Nystroem + Ridge; --all: 464,809 rows to train, ours only;
                                  --validate: settings to choose among, on rows that are not tested on
 python learning.py classes       a bandwidth for each class beside one for all: EMG, CTG, Gesture
+python learning.py metric        the same with a learned metric, beside Nystroem + Ridge
+python learning.py continuity    jumps of predictions along segments across clusters
+python learning.py features      BlockBasisFeatures and Nystroem of the same stored floats before linear models
+python learning.py budget        seconds of a clock that a search with a budget of 30 takes
 python learning.py prediction    time of a new point for 10,000 and 200,000 training points
 
 Run with OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 for processor times on one thread, and without these and with
@@ -14,14 +18,18 @@ Run with OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 for processor times on one thr
 from __future__ import annotations
 
 import argparse
+import itertools
+import os
+import pathlib
 import resource
 import time
+import warnings
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, sparse
 from sklearn.kernel_approximation import Nystroem
 from sklearn.kernel_ridge import KernelRidge as ExactKernelRidge
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import HuberRegressor, LogisticRegression, Ridge
 from sklearn.metrics import f1_score
 from sklearn.pipeline import make_pipeline
 
@@ -34,10 +42,18 @@ RIDGES = [1e-4, 1e-3, 1e-2, 1e-1, 1.0]
 
 
 def split(name: str, seed: int, n_train: int, n_test: int, skip: int = 0) -> tuple[np.ndarray, ...]:
-    data = datasets.load(name)
-    order = np.random.default_rng(seed).permutation(len(data.X))
+    X, y = elevators() if name == "elevators" else (datasets.load(name).X, datasets.load(name).y)
+    order = np.random.default_rng(seed).permutation(len(X))
     train, test = order[:n_train], order[n_train + skip :][:n_test]
-    return data.X[train], data.y[train], data.X[test], data.y[test]
+    return X[train], y[train], X[test], y[test]
+
+
+def elevators() -> tuple[np.ndarray, np.ndarray]:
+    """Standardised columns and the target, from the directory that BLOCKBASIS_DATA names."""
+    with np.load(pathlib.Path(os.environ["BLOCKBASIS_DATA"]) / "elevators.npz") as file:
+        X, y = file["X"].astype(float), file["y"].astype(float).ravel()
+    deviation = X.std(axis=0)
+    return (X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1), y
 
 
 def timed(job, clock=time.process_time):
@@ -178,6 +194,134 @@ def methods(tried: list[tuple[float, int, int, float]], n_jobs: int | None, *, o
         yield f"KernelRidge({alpha:g}), h={h:g}, k={k}, r={r}", model, np.float32
 
 
+def run_metric(_: argparse.Namespace) -> None:
+    """Type 2 or not, with a metric learned, in the coordinates of which the bandwidth is found as well."""
+    X, y, X_new, y_new = split("covtype", 0, 100_000, 20_000)
+    y, y_new = np.where(y == 2, 1.0, -1.0), np.where(y_new == 2, 1.0, -1.0)
+    nystroem = make_pipeline(Nystroem(gamma=1 / 16, n_components=3000, random_state=0), Ridge(alpha=1e-2))
+    settings = {"n_clusters": 300, "rank": 24, "keep_points": False, "random_state": 0, "n_jobs": 1}
+    model = bb.KernelRidgeCV(kernel="laplacian", metric="diagonal", fit_intercept=False, **settings)
+    print("| method | error | fit s | predict s |\n| --- | --- | --- | --- |")
+    for label, each, dtype in (("KernelRidgeCV, metric", model, np.float32), ("Nystroem(3000)", nystroem, np.float64)):
+        Z, Z_new = X.astype(dtype), X_new.astype(dtype)
+        fit, _ = timed(lambda: each.fit(Z, y))  # noqa: B023 (called at once)
+        predict, values = timed(lambda: each.predict(Z_new))  # noqa: B023
+        print(f"| {label} | {np.mean(np.sign(values) != y_new):.2%} | {fit:.1f} | {predict:.1f} |", flush=True)
+
+
+# --- continuity ------------------------------------------------------------------------------------------------------
+
+SEGMENTS, STEPS, HALVINGS = 200, 257, 24
+
+
+def run_continuity(_: argparse.Namespace) -> None:
+    """The largest jump along segments between points of different clusters.
+
+    The steepest of some steps of a segment is halved again and again, and the steeper half taken: what a continuous
+    function changes there goes to zero, and a jump stays.
+    """
+    X, y, _, _ = split("elevators", 0, 12_000, 1_000)
+    y = (y - y.mean()) / y.std()
+    print("| model | clusters | largest jump / deviation of the target |\n| --- | --- | --- |")
+    for rank in (20, 60):
+        model = bb.KernelRidge(0.1, bandwidth=6.0, n_clusters=40, rank=rank, random_state=0, n_jobs=1).fit(X, y)
+        labels = model.factorization_.partition.labels
+        first, last = np.random.default_rng(0).integers(len(X), size=(2, 20 * SEGMENTS))
+        across = np.flatnonzero(labels[first] != labels[last])[:SEGMENTS]
+        jumps = jumps_along(model.predict, X[first[across]], X[last[across]])
+        print(f"| KernelRidge, rank {rank} | {model.factorization_.n_clusters} | {jumps.max():.1e} |", flush=True)
+
+
+def jumps_along(predict, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """The change in the steepest step of each segment, after halvings."""
+
+    def values(places: np.ndarray) -> np.ndarray:
+        points = A[:, np.newaxis] + places[..., np.newaxis] * (B - A)[:, np.newaxis]
+        return predict(points.reshape(-1, A.shape[1])).reshape(places.shape)
+
+    rows, places = np.arange(len(A)), np.tile(np.linspace(0, 1, STEPS), (len(A), 1))
+    steepest = np.abs(np.diff(values(places), axis=1)).argmax(axis=1)
+    left, right = places[rows, steepest], places[rows, steepest + 1]
+    for _ in range(HALVINGS):
+        middle = (left + right) / 2
+        at = values(np.stack([left, middle, right], axis=1))
+        first = np.abs(at[:, 1] - at[:, 0]) >= np.abs(at[:, 2] - at[:, 1])
+        left, right = np.where(first, left, middle), np.where(first, middle, right)
+    return np.abs(np.diff(values(np.stack([left, right], axis=1)), axis=1))[:, 0]
+
+
+# --- features --------------------------------------------------------------------------------------------------------
+
+COMPONENTS = 300
+#: Data, rows to learn from and to test on, and bandwidths and penalties to choose among.
+FEATURES = (
+    ("elevators", 14_000, 2_000, ((3.0, 6.0), (1e-3, 1e-1))),
+    ("covtype", 50_000, 20_000, ((2.0, 4.0), (1e-2,))),
+)
+
+
+def run_features(arguments: argparse.Namespace) -> None:
+    """Logistic regression on Covertype, and Huber's on elevators with outliers, by features of both kinds.
+
+    Bandwidth and penalty of each are chosen on a part of the rows to learn from.
+    """
+    print("| data | features | bandwidth, penalty | error | stored floats a point | s |\n|" + " --- |" * 6)
+    for name, n_train, n_test, grid in FEATURES:
+        X, y, X_new, y_new = split(name, 0, arguments.points or n_train, n_test)
+        y, y_new = with_outliers(y, y_new) if name == "elevators" else (y == 2, y_new == 2)
+        few = len(X) // 2
+        for label in ("ours", "Nystroem"):
+            tried = [(pipeline(label, name, *each), each) for each in itertools.product(*grid)]
+            errors = [loss(model.fit(X[:few], y[:few]), X[-2000:], y[-2000:]) for model, _ in tried]
+            model, chosen = tried[int(np.argmin(errors))]
+            seconds, _ = timed(lambda: model.fit(X, y))  # noqa: B023 (called at once)
+            Phi = model[0].transform(X_new)
+            stored = (Phi.nnz if sparse.issparse(Phi) else Phi.size) / len(X_new)
+            cells = (name, label, chosen, f"{loss(model, X_new, y_new):.4f}", f"{stored:.0f}", f"{seconds:.1f}")
+            print("| " + " | ".join(str(cell) for cell in cells) + " |", flush=True)
+
+
+def pipeline(label: str, name: str, h: float, penalty: float):
+    """Features of one kind and a linear model that is not one of least squares."""
+    features = Nystroem(gamma=1 / h**2, n_components=COMPONENTS, random_state=0)
+    if label == "ours":
+        features = bb.BlockBasisFeatures(COMPONENTS, bandwidth=h, random_state=0, n_jobs=1)
+    huber = name == "elevators"
+    linear = HuberRegressor(alpha=penalty, max_iter=500) if huber else LogisticRegression(C=1 / penalty, max_iter=300)
+    return make_pipeline(features, linear)
+
+
+def loss(model, X: np.ndarray, y: np.ndarray) -> float:
+    """Share of wrong classes; for targets, the mean absolute error, which outliers among them sway little."""
+    guess = model.predict(X)
+    return float(np.mean(guess != y) if y.dtype == bool else np.mean(np.abs(guess - y)))
+
+
+def with_outliers(y: np.ndarray, y_new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Standardised targets; 5% of those to learn from are moved by 10 standard deviations."""
+    mean, scale, rng = y.mean(), y.std(), np.random.default_rng(0)
+    y, y_new = (y - mean) / scale, (y_new - mean) / scale
+    y[rng.permutation(len(y))[: len(y) // 20]] += 10.0
+    return y, y_new
+
+
+# --- a budget of time ------------------------------------------------------------------------------------------------
+
+
+def run_budget(_: argparse.Namespace) -> None:
+    """Seconds of a clock of searches with time_budget=30: rows that they learned from, and the R^2."""
+    print("| data | rows | learned from | test R^2 | s |\n| --- | --- | --- | --- | --- |")
+    for name, n_train in (("elevators", 14_000), ("census_house", 20_000), ("covtype", 200_000)):
+        X, y, X_new, y_new = split(name, 0, n_train, 2_000)
+        y, y_new = (y == 2, y_new == 2) if name == "covtype" else (y, y_new)
+        model = bb.KernelRidgeCV(time_budget=30.0, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", bb.PerformanceWarning)  # not all rows have time
+            seconds, _ = timed(lambda: model.fit(X, y.astype(float)), time.perf_counter)  # noqa: B023
+        rows, score = np.count_nonzero(model.dual_coef_), model.score(X_new, y_new.astype(float))
+        print(f"| {name} | {n_train} | {rows} | {score:.3f} | {seconds:.1f} |", flush=True)
+
+
 # --- a bandwidth for each class --------------------------------------------------------------------------------------
 
 
@@ -237,6 +381,10 @@ def main() -> None:
         "equality": run_equality,
         "regression": run_regression,
         "covertype": run_covertype,
+        "metric": run_metric,
+        "continuity": run_continuity,
+        "features": run_features,
+        "budget": run_budget,
         "classes": run_classes,
         "prediction": run_prediction,
     }

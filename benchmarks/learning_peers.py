@@ -1,12 +1,14 @@
 """Searches with no argument beside what scikit-learn has: errors and processor seconds, means over three splits.
 
-python benchmarks/learning_peers.py [--data NAME ...] [--peers NAME ...] [--splits 3] [--out FOLDER]
+python benchmarks/learning_peers.py [--data NAME ...] [--methods NAME ...] [--splits 3] [--out FOLDER]
 
 Data are NPZ files in the directory that BLOCKBASIS_DATA names; the splits are those published with them, or nine to
 one at random. Columns are standardised for the peers and given as they are to ours; targets have standard deviation 1.
 No setting of ours depends on the data set, and none was chosen on test rows. Seconds are of the processor. All data
-sets of one split come before the next split, the quick ones first. Writes learning.jsonl, from which a run that was
-interrupted goes on, learning.json (means) and learning.md. Run with OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1.
+sets of one split come before the next split, the quick ones first. Of ours there are also the expected calibration
+error of the probabilities, and the shares of the targets within intervals of 80% and 95%. Writes learning.jsonl, from
+which a run that was interrupted goes on, learning.json (means) and learning.md. Run with OPENBLAS_NUM_THREADS=1
+OMP_NUM_THREADS=1.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ QUICK_FIRST = (*REGRESSION[:3], *CLASSES[:2], *REGRESSION[3:], "covtype")
 ALPHAS = np.logspace(-6, 2, 9)
 GAMMAS = (0.03, 0.1, 0.3, 1.0, 3.0)
 EXACT_ROWS = 10_000
+FIGURES = ("error", "seconds", "calibration", "within 80%", "within 95%")
 #: Of the Gaussian process; with classes it is one against the rest, each with its own iterations.
 PROCESS_ROWS = {"regression": 2_000, "classes": 1_000}
 
@@ -66,17 +69,17 @@ def standardised(X: np.ndarray, X_new: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return (X - mean) / deviation, (X_new - mean) / deviation
 
 
-# --- methods: predictions at new points ------------------------------------------------------------------------------
+# --- methods: predictions at new points, and the model where it says more than these ---------------------------------
 
 
 def ours(X, y, X_new, classes, seed):
     model = (bb.KernelRidgeClassifierCV if classes else bb.KernelRidgeCV)(random_state=seed, n_jobs=1)
-    return model.fit(X, y).predict(X_new)
+    return model.fit(X, y).predict(X_new), model
 
 
 def boosting(X, y, X_new, classes, seed):
     model = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
-    return model(max_iter=1000, early_stopping=True, random_state=seed).fit(X, y).predict(X_new)
+    return model(max_iter=1000, early_stopping=True, random_state=seed).fit(X, y).predict(X_new), None
 
 
 def nystroem(X, y, X_new, classes, seed):
@@ -84,7 +87,7 @@ def nystroem(X, y, X_new, classes, seed):
     linear = RidgeClassifierCV(ALPHAS) if classes else RidgeCV(ALPHAS)
     pipeline = make_pipeline(Nystroem(n_components=min(1500, len(X) // 2), random_state=seed), linear)
     grid = {"nystroem__gamma": [gamma / X.shape[1] for gamma in GAMMAS]}
-    return GridSearchCV(pipeline, grid, cv=3).fit(X, y).predict(X_new)
+    return GridSearchCV(pipeline, grid, cv=3).fit(X, y).predict(X_new), None
 
 
 def exact(X, y, X_new, classes, seed):
@@ -97,7 +100,7 @@ def exact(X, y, X_new, classes, seed):
     search = GridSearchCV(KernelRidge(kernel="rbf"), grid, cv=3, scoring="neg_mean_squared_error").fit(X[few], Y[few])
     rows = rows[:EXACT_ROWS]
     values = search.best_estimator_.fit(X[rows], Y[rows]).predict(X_new)
-    return labels[values.argmax(axis=1)] if classes else values
+    return labels[values.argmax(axis=1)] if classes else values, None
 
 
 def process(X, y, X_new, classes, seed):
@@ -111,7 +114,7 @@ def process(X, y, X_new, classes, seed):
         model = GaussianProcessRegressor(1.0 * RBF(np.full(d, np.sqrt(d))) + WhiteKernel(0.1), random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # lengths of columns that do not matter grow to the bound
-        return model.fit(X[rows], y[rows]).predict(X_new)
+        return model.fit(X[rows], y[rows]).predict(X_new), None
 
 
 METHODS = {"ours": ours, "boosting": boosting, "nystroem": nystroem, "exact": exact, "process": process}
@@ -127,12 +130,31 @@ def error_of(name: str, y: np.ndarray, guess: np.ndarray) -> float:
     return float(1 - f1_score(y, guess, average="macro")) if name == "gesture" else float(np.mean(guess != y))
 
 
+def calibration_error(model, X: np.ndarray, y: np.ndarray, n_bins: int = 10) -> float:
+    """Mean difference of the largest probability and the share of right classes, in bins of equal width."""
+    probabilities = model.predict_proba(X)
+    largest, right = probabilities.max(axis=1), model.classes_[probabilities.argmax(axis=1)] == y
+    bins = np.minimum((largest * n_bins).astype(int), n_bins - 1)
+    return sum(abs(float((right[bins == b] - largest[bins == b]).sum())) for b in range(n_bins)) / len(y)
+
+
+def covered(model, X: np.ndarray, y: np.ndarray, coverage: float) -> float:
+    """Share of the targets within intervals."""
+    lower, upper = model.predict_interval(X, coverage)
+    return float(np.mean((lower <= y) & (y <= upper)))
+
+
 def measured(name: str, method: str, seed: int) -> dict[str, object]:
     X, y, X_new, y_new = split(name, seed)
     start = time.process_time()
-    guess = METHODS[method](X, y, X_new, name in CLASSES, seed)
-    seconds = time.process_time() - start
+    guess, model = METHODS[method](X, y, X_new, name in CLASSES, seed)
+    seconds, more = time.process_time() - start, {}
+    if model is not None and name in CLASSES:
+        more = {"calibration": calibration_error(model, X_new, y_new)}
+    elif model is not None:
+        more = {"within 80%": covered(model, X_new, y_new, 0.8), "within 95%": covered(model, X_new, y_new, 0.95)}
     return {
+        **more,
         "data": name,
         "method": method,
         "split": seed,
@@ -153,24 +175,23 @@ def summary(records: list[dict]) -> dict[str, dict]:
         for method in METHODS:
             runs = [record for record in own if record["method"] == method]
             if runs:
-                means[name]["methods"][method] = {
-                    "error": float(np.mean([run["error"] for run in runs])),
-                    "seconds": float(np.mean([run["seconds"] for run in runs])),
-                    "splits": len(runs),
-                }
+                kinds = [kind for kind in FIGURES if all(kind in run for run in runs)]
+                figures = {kind: float(np.mean([run[kind] for run in runs])) for kind in kinds}
+                means[name]["methods"][method] = {**figures, "splits": len(runs)}
     return means
 
 
 def markdown(means: dict[str, dict]) -> str:
     """Mean errors and processor seconds, a line for each data set; the least error is bold.
 
-    The last columns are our error over the least of the peers, and our seconds over those of Nystroem's search.
+    The last columns are our error over the least of the peers, our seconds over those of Nystroem's search, and what
+    else was measured of ours.
     """
     lines = [
         "| data | rows | splits | "
         + " | ".join(f"{m}: error | s" for m in METHODS)
-        + " | error / best | s / Nystroem |",
-        "| --- " * (5 + 2 * len(METHODS)) + "|",
+        + " | error / best | s / Nystroem | calibration | within 80% | within 95% |",
+        "| --- " * (8 + 2 * len(METHODS)) + "|",
     ]
     for name, line in means.items():
         runs, cells = line["methods"], []
@@ -183,6 +204,7 @@ def markdown(means: dict[str, dict]) -> str:
         mine, other = runs.get("ours", {}), runs.get("nystroem", {})
         cells.append(f"{mine.get('error', np.nan) / best:.3f}")
         cells.append(f"{mine.get('seconds', np.nan) / other.get('seconds', np.nan):.2f}")
+        cells += [f"{mine[kind]:.3f}" if kind in mine else "-" for kind in FIGURES[2:]]
         splits = "/".join(str(run["splits"]) for run in runs.values())
         lines.append(f"| {name} | {line['rows']} | {splits} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
@@ -199,7 +221,7 @@ def write_tables(records: list[dict], out: pathlib.Path) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", nargs="+", choices=QUICK_FIRST, default=QUICK_FIRST)
-    parser.add_argument("--peers", nargs="*", choices=list(METHODS)[1:], default=list(METHODS)[1:])
+    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("benchmarks/results"))
     arguments = parser.parse_args()
@@ -208,7 +230,7 @@ def main() -> None:
     records = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     done = {(record["data"], record["method"], record["split"]) for record in records}
     wanted = [name for name in QUICK_FIRST if name in arguments.data]
-    for seed, name, method in itertools.product(range(arguments.splits), wanted, ["ours", *arguments.peers]):
+    for seed, name, method in itertools.product(range(arguments.splits), wanted, arguments.methods):
         # Pendigits has one split: only ours draws at random there.
         if (name, method, seed) in done or (name == "pendigits" and seed > 0 and method != "ours"):
             continue

@@ -29,7 +29,7 @@ MODULES = (
 FORMER = (
     "blockbasis.exact",
     "blockbasis.operator",
-    "blockbasis.plotting",
+    "blockbasis.report.figures",
     "blockbasis.selection",
     "blockbasis.storage",
 )

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 import blockbasis as bb
-from blockbasis.estimators.base import candidate_bandwidths, make_kernel, median_distance
+from blockbasis.estimators._base import candidate_bandwidths, make_kernel, median_distance
 
 
 def test_the_inner_matrix_is_semidefinite_as_it_comes(regression):

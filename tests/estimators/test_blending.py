@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import blockbasis as bb
-from blockbasis.estimators.blending import Blend, by_cluster
+from blockbasis.estimators._blending import Blend, by_cluster
 from blockbasis.partition import from_labels, nearest
 
 SEEDS = range(3)

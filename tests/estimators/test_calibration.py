@@ -5,7 +5,7 @@ import pytest
 from scipy.special import softmax
 
 import blockbasis as bb
-from blockbasis.estimators.calibration import Calibration, calibrated
+from blockbasis.estimators._calibration import Calibration, calibrated
 
 
 def noisy_classes(seed, n=3000, n_classes=3):

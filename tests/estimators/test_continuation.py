@@ -5,8 +5,8 @@ import pytest
 from sklearn.kernel_ridge import KernelRidge
 
 import blockbasis as bb
-from blockbasis.estimators import continuation
-from blockbasis.estimators.continuation import continued, extended, surroundings
+from blockbasis.estimators import _continuation
+from blockbasis.estimators._continuation import continued, extended, surroundings
 
 SEEDS = range(5)
 RIDGE = 0.1
@@ -99,7 +99,7 @@ def test_a_small_cluster_sees_as_many_points_as_two_others():
     rng = np.random.default_rng(0)
     X = np.concatenate((rng.normal(size=(400, 2)), rng.normal(size=(5, 2)) + 6))
     A = compressed(X, bb.Gaussian(2.0), 0, partition=np.repeat([0, 1, 2], [200, 200, 5]), rank=5)
-    rows = continuation.with_neighbours(A.partition, X)
+    rows = _continuation.with_neighbours(A.partition, X)
     assert min(len(each) for each in rows) >= 2 * 405 // 3
     for i, each in enumerate(rows):
         assert set(A.partition.order[A.partition.cluster(i)]) <= set(each)
@@ -110,7 +110,7 @@ def test_a_large_cluster_is_fitted_at_some_of_its_points(regression, monkeypatch
     A = compressed(X, bb.Gaussian(3.0), 0, n_clusters=2, rank=10)
     a = bb.RidgeSystem(A, RIDGE).solve(y)[:, np.newaxis]
     of_all = continuation_of(A, X, a, 0)(X_new, 1)
-    monkeypatch.setattr(continuation, "_ROWS_PER_POINT", 4)
+    monkeypatch.setattr(_continuation, "_ROWS_PER_POINT", 4)
     of_some = continuation_of(A, X, a, 0)(X_new, 1)
     assert 0 < rms(of_all - of_some) < 0.2 * rms(of_all)
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import blockbasis as bb
-from blockbasis.estimators.exact_ridge import leave_one_out, ridge_walk, rows_of_walk, seconds_of_walk
+from blockbasis.estimators import _exact_ridge
+from blockbasis.estimators._exact_ridge import leave_one_out, ridge_walk, rows_of_walk, seconds_of_walk
 
 RIDGES = [4.0**power for power in range(-8, 6)]
 
@@ -55,3 +56,15 @@ def test_time_grows_with_the_cube_of_the_points():
     seconds_of_walk(1_000, 1)  # the first call loads the library
     assert seconds_of_walk(20_000, 3) > 100 * seconds_of_walk(2_000, 1)
     assert rows_of_walk(1000.0, 1) > 3 * rows_of_walk(1.0, 1) > 0
+
+
+def test_many_points_are_in_float32_where_the_ridge_is_above_rounding(noisy, monkeypatch):
+    X, Y, weights = noisy
+    kernel, alphas = bb.Laplacian(2.0), [1e-7, 1e-2]
+    double = [ridge_walk(kernel, X, Y, weights, [alpha], 0)[0] for alpha in alphas]
+    monkeypatch.setattr(_exact_ridge, "_DOUBLE_POINTS", 100)
+    small, large = (ridge_walk(kernel, X, Y, weights, [alpha], 0)[0] for alpha in alphas)
+    np.testing.assert_array_equal(small.left_out, double[0].left_out)
+    assert large.left_out.dtype == large.coefficients.dtype == np.float64
+    assert not np.array_equal(large.left_out, double[1].left_out)
+    np.testing.assert_allclose(large.left_out, double[1].left_out, atol=1e-3)

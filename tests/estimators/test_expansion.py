@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 
 import blockbasis as bb
-from blockbasis.estimators.blending import by_cluster
-from blockbasis.estimators.expansion import Expansion
+from blockbasis.estimators._blending import by_cluster
+from blockbasis.estimators._expansion import Expansion
 
 
 def test_a_point_is_evaluated_in_the_cluster_of_the_nearest_centre():

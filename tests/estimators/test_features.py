@@ -12,8 +12,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 import blockbasis as bb
-from blockbasis.estimators import feature_map
-from blockbasis.estimators.feature_map import leading_root, left_out, own_roots
+from blockbasis.estimators import _feature_map
+from blockbasis.estimators._feature_map import leading_root, left_out, own_roots
 
 SEEDS = range(3)
 
@@ -44,7 +44,7 @@ def error(found, exact):
 @pytest.mark.parametrize("dense", [10, 1500])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_a_leading_root_leaves_is_semidefinite_and_next_to_the_least(compressed, monkeypatch, seed, dense):
-    monkeypatch.setattr(feature_map, "_DENSE", dense)
+    monkeypatch.setattr(_feature_map, "_DENSE", dense)
     C = compressed.inner.todense()
     W = leading_root(compressed.inner, 30, np.random.default_rng(seed))
     values = np.linalg.eigvalsh(C)

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 import blockbasis as bb
 from blockbasis import GaussianProcessRegressor
-from blockbasis.estimators import gaussian_process, likelihood, local_posterior
+from blockbasis.estimators import _likelihood, _local_posterior, gaussian_process
 
 FIXED = {"bandwidth": 1.5, "signal_variance": 2.0, "alpha": 0.1, "mean": None, "random_state": 0}
 OF_THE_FUNCTION = {"return_std": True, "include_noise": False}
@@ -358,9 +358,9 @@ def test_deviations_of_new_targets_have_the_noise(data):
 @pytest.fixture
 def many(monkeypatch):
     """Points beyond the number that is kept exactly, which is smaller here."""
-    for module in (likelihood, gaussian_process):
+    for module in (_likelihood, gaussian_process):
         monkeypatch.setattr(module, "SAMPLE_POINTS", 400)
-    monkeypatch.setattr(local_posterior, "INDUCING_POINTS", 100)
+    monkeypatch.setattr(_local_posterior, "INDUCING_POINTS", 100)
     rng = np.random.default_rng(1)
     X = rng.uniform(-3, 3, size=(1_800, 2))
     y = np.sin(2 * X[:, 0]) * np.cos(X[:, 1]) + 5.0 + 0.2 * rng.standard_normal(1_800)

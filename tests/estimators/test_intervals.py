@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import blockbasis as bb
-from blockbasis.estimators import intervals
-from blockbasis.estimators.intervals import Residuals, some_residuals
+from blockbasis.estimators import _intervals
+from blockbasis.estimators._intervals import Residuals, some_residuals
 
 
 def uneven(seed, n=3000):
@@ -67,7 +67,7 @@ def test_weights_count_residuals():
 
 
 def test_the_residuals_kept_are_bounded(monkeypatch):
-    monkeypatch.setattr(intervals, "_POINTS", 50)
+    monkeypatch.setattr(_intervals, "_POINTS", 50)
     X, y = uneven(0, n=300)
     model = bb.KernelRidge(0.3, bandwidth=1.0).fit(X, y, np.linspace(0, 2, 300))
     assert model.residuals_.points.shape == (50, 2) and (model.residuals_.weights > 0).all()

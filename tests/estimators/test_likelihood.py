@@ -5,9 +5,9 @@ import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor as Exact
 
 import blockbasis as bb
-from blockbasis.estimators import likelihood
-from blockbasis.estimators.likelihood import Covariance, Sample, log_likelihood, most_likely
-from blockbasis.estimators.posterior import compressed_likelihood, with_own_variances
+from blockbasis.estimators import _likelihood
+from blockbasis.estimators._likelihood import Covariance, Sample, log_likelihood, most_likely
+from blockbasis.estimators._posterior import compressed_likelihood, with_own_variances
 from blockbasis.kernels.hyperparameters import log_parameters, with_log_parameters
 
 
@@ -83,7 +83,7 @@ def test_patches_tell_noise_from_what_is_finer_than_a_sample(monkeypatch):
     for i in range(1, 4_000):
         walk[i] = decay * walk[i - 1] + np.sqrt(1 - decay**2) * rng.normal()
     data = Sample(X, (walk + 0.3 * rng.normal(size=4_000))[:, np.newaxis], np.zeros(4_000))
-    monkeypatch.setattr(likelihood, "SAMPLE_POINTS", 200)
+    monkeypatch.setattr(_likelihood, "SAMPLE_POINTS", 200)
     for seed in range(3):
         found = most_likely(start(bb.Laplacian(10.0)), data, 0, np.random.default_rng(seed))
         assert found.noise == pytest.approx(0.09, rel=0.35)
@@ -93,7 +93,7 @@ def test_patches_tell_noise_from_what_is_finer_than_a_sample(monkeypatch):
 def test_a_covariance_that_cannot_be_factored_is_never_chosen():
     X = np.repeat(np.linspace(0, 1, 20), 2)[:, np.newaxis]
     data = Sample(X, np.sin(9 * X), np.zeros(40))
-    assert likelihood._negative(start(bb.Gaussian(1.0), noise=0.0), [data])[0] == likelihood._IMPOSSIBLE
+    assert _likelihood._negative(start(bb.Gaussian(1.0), noise=0.0), [data])[0] == _likelihood._IMPOSSIBLE
     found = most_likely(start(bb.Gaussian(1.0)), data, 0, np.random.default_rng(0))
     assert np.isfinite(log_likelihood(found.whole, data)[0])
 

@@ -5,10 +5,10 @@ import pytest
 from sklearn.kernel_ridge import KernelRidge
 
 import blockbasis as bb
-from blockbasis.estimators import continuation
-from blockbasis.estimators.blending import Blend
-from blockbasis.estimators.continuation import surroundings
-from blockbasis.estimators.local import best_shares, regressed_locally
+from blockbasis.estimators import _continuation
+from blockbasis.estimators._blending import Blend
+from blockbasis.estimators._continuation import surroundings
+from blockbasis.estimators._local import best_shares, regressed_locally
 
 SEEDS = range(5)
 SETTINGS = {"diagonal": False}
@@ -36,7 +36,7 @@ def wiggly():
 @pytest.mark.parametrize("weighted", [False, True])
 def test_each_point_is_left_out_as_by_brute_force(regression, monkeypatch, weighted, rows_per_point):
     """Also where a cluster is fitted at some of its points only."""
-    monkeypatch.setattr(continuation, "_ROWS_PER_POINT", rows_per_point)
+    monkeypatch.setattr(_continuation, "_ROWS_PER_POINT", rows_per_point)
     X, y, _ = regression
     kernel = bb.Gaussian(0.5)
     A, around = prepared(X, kernel, n_clusters=3, rank=5)

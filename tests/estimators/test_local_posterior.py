@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import blockbasis as bb
-from blockbasis.estimators import local_posterior
-from blockbasis.estimators.local_posterior import conditioned
+from blockbasis.estimators import _local_posterior
+from blockbasis.estimators._local_posterior import conditioned
 
 KERNEL, NOISE = bb.Matern([1.0, 2.0], 1.5), 0.05
 
@@ -34,7 +34,7 @@ def fitted(data, n_clusters, seed=0, kernel=KERNEL, noise=NOISE, n_jobs=1):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_one_neighbourhood_of_all_points_is_the_exact_process(data, exact, seed, monkeypatch):
-    monkeypatch.setattr(local_posterior, "INDUCING_POINTS", 50)
+    monkeypatch.setattr(_local_posterior, "INDUCING_POINTS", 50)
     mean, variance, _ = exact
     posterior = fitted(data, 1, seed).posterior
     np.testing.assert_allclose(posterior.mean(data[2], 1), mean, atol=1e-6)
@@ -42,7 +42,7 @@ def test_one_neighbourhood_of_all_points_is_the_exact_process(data, exact, seed,
 
 
 def test_inducing_points_at_all_points_are_the_exact_process(data, exact, monkeypatch):
-    monkeypatch.setattr(local_posterior, "INDUCING_POINTS", 800)
+    monkeypatch.setattr(_local_posterior, "INDUCING_POINTS", 800)
     mean, variance, value = exact
     found = fitted(data, 8)
     assert found.value == pytest.approx(value, rel=1e-6)
@@ -63,14 +63,14 @@ def test_a_smooth_function_in_much_noise_needs_data_far_away(data, seed, monkeyp
     mean = kernel(X_new, X) @ np.linalg.solve(kernel(X) + noise * np.eye(800), Y)
     errors = {}
     for count in (1, 60):
-        monkeypatch.setattr(local_posterior, "INDUCING_POINTS", count)
+        monkeypatch.setattr(_local_posterior, "INDUCING_POINTS", count)
         errors[count] = rms_error(fitted(data, 16, seed, kernel, noise).posterior, data, mean)
     assert errors[60] < 0.5 * errors[1]
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_rough_function_needs_data_nearby(data, exact, seed, monkeypatch):
-    monkeypatch.setattr(local_posterior, "INDUCING_POINTS", 60)
+    monkeypatch.setattr(_local_posterior, "INDUCING_POINTS", 60)
     mean, variance, _ = exact
     posterior = fitted(data, 10, seed).posterior
     inducing = posterior._inducing
@@ -82,7 +82,7 @@ def test_a_rough_function_needs_data_nearby(data, exact, seed, monkeypatch):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_means_and_variances_are_continuous(data, seed, monkeypatch):
-    monkeypatch.setattr(local_posterior, "INDUCING_POINTS", 30)
+    monkeypatch.setattr(_local_posterior, "INDUCING_POINTS", 30)
     posterior = fitted(data, 12, seed).posterior
     rng = np.random.default_rng(seed)
     for _ in range(5):
@@ -104,10 +104,10 @@ def test_covariances_are_semidefinite_and_have_the_variances(data):
 
 
 def test_a_large_neighbourhood_is_thinned_and_the_rest_stays_known(data, exact, monkeypatch):
-    monkeypatch.setattr(local_posterior, "_NEIGHBOURHOOD_POINTS", 100)
+    monkeypatch.setattr(_local_posterior, "_NEIGHBOURHOOD_POINTS", 100)
     errors = {}
     for count in (1, 200):
-        monkeypatch.setattr(local_posterior, "INDUCING_POINTS", count)
+        monkeypatch.setattr(_local_posterior, "INDUCING_POINTS", count)
         posterior = fitted(data, 2).posterior
         assert [len(noise) for noise in posterior.noises] == [100, 100]
         errors[count] = rms_error(posterior, data, exact[0])
@@ -144,10 +144,10 @@ def test_points_in_a_gap_know_the_data_on_its_other_side(seed, monkeypatch):
     Y = rng.multivariate_normal(np.zeros(800), kernel(X) + NOISE * np.eye(800))[:, np.newaxis]
     gap = rng.uniform([-0.9, -3], [0.9, 3], size=(200, 2))
     exact = kernel(gap, X) @ np.linalg.solve(kernel(X) + NOISE * np.eye(800), Y)
-    monkeypatch.setattr(local_posterior, "INDUCING_POINTS", 1)
+    monkeypatch.setattr(_local_posterior, "INDUCING_POINTS", 1)
     errors = {}
     for facing in (0, 8):
-        monkeypatch.setattr(local_posterior, "_FACING", facing)
+        monkeypatch.setattr(_local_posterior, "_FACING", facing)
         posterior = conditioned(kernel, X, Y, noise, 40, np.random.default_rng(seed), 1).posterior
         errors[facing] = np.sqrt(np.mean((posterior.mean(gap, 1) - exact) ** 2))
     assert errors[8] < 0.85 * errors[0]

@@ -7,8 +7,8 @@ import pytest
 from scipy import linalg
 
 import blockbasis as bb
-from blockbasis.estimators.exact_ridge import leave_one_out
-from blockbasis.estimators.metric_learning import (
+from blockbasis.estimators._exact_ridge import leave_one_out
+from blockbasis.estimators._metric_learning import (
     Grid,
     OutOfTime,
     Sample,

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 
 import blockbasis as bb
-from blockbasis.estimators.continuation import continued, surroundings
-from blockbasis.estimators.posterior import Posterior
+from blockbasis.estimators._continuation import continued, surroundings
+from blockbasis.estimators._posterior import Posterior
 
 
 def test_no_point_explains_more_than_its_own_variance(regression):

@@ -13,10 +13,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import blockbasis as bb
-from blockbasis.estimators import ridge_base
-from blockbasis.estimators.continuation import continued, surroundings
-from blockbasis.estimators.expansion import Expansion
-from blockbasis.estimators.local import LOCAL_POINTS_PER_RANK, regressed_locally
+from blockbasis.estimators import _ridge_base
+from blockbasis.estimators._continuation import continued, surroundings
+from blockbasis.estimators._expansion import Expansion
+from blockbasis.estimators._local import LOCAL_POINTS_PER_RANK, regressed_locally
 
 COMPRESSED = {"n_clusters": 5, "rank": 20, "random_state": 0}
 
@@ -51,7 +51,7 @@ def test_default_bandwidth_is_the_default_gamma_of_scikit_learn(regression):
 @pytest.mark.parametrize("weights", [None, np.linspace(0.5, 2, 400)])
 def test_coefficients_solve_the_compressed_system_and_are_continued(regression, monkeypatch, weights, share):
     X, y, X_new = regression
-    monkeypatch.setattr(ridge_base, "best_shares", lambda *_: np.array([share]))
+    monkeypatch.setattr(_ridge_base, "best_shares", lambda *_: np.array([share]))
     model = bb.KernelRidge(0.1, bandwidth=2.0, **COMPRESSED).fit(X, y, weights)
     A = model.factorization_
     assert A.n_clusters == 5 and A.diagonal_part is None
@@ -69,7 +69,7 @@ def test_coefficients_solve_the_compressed_system_and_are_continued(regression, 
 def test_leave_one_out_is_that_of_n_regressions(regression, monkeypatch, weights):
     """Of the compressed matrix alone; those of local regressions have their own test."""
     X, y, _ = regression
-    monkeypatch.setattr(ridge_base, "best_shares", lambda *_: np.zeros(1))
+    monkeypatch.setattr(_ridge_base, "best_shares", lambda *_: np.zeros(1))
     alphas = [1e-3, 0.1, 10.0]
     model = bb.KernelRidge(alphas, bandwidth=2.0, **COMPRESSED).fit(X, y, weights)
     K = model.factorization_.todense()

@@ -9,8 +9,8 @@ from sklearn.base import clone
 
 import blockbasis as bb
 from blockbasis._utils.progress import reporting
-from blockbasis.estimators import ridge_search, search
-from blockbasis.estimators.exact_ridge import leave_one_out
+from blockbasis.estimators import _ridge_search, _search
+from blockbasis.estimators._exact_ridge import leave_one_out
 
 
 def data(seed=0, n=900):
@@ -57,8 +57,8 @@ def test_a_sum_of_kernels_is_what_it_says(seed):
     X = rng.normal(size=(300, 4))
     Y = (np.sin(2 * X[:, 0]) + 0.3 * np.cos(X).sum(axis=1) + 0.3 * rng.normal(size=300))[:, np.newaxis]
     Y -= Y.mean()
-    candidates = [search.Candidate(bb.Gaussian(1.0), kind) for kind in ("none", "diagonal")]
-    found = search.search(search.Task(X, Y, None, (np.ones(4),), sums=True), candidates, rng)
+    candidates = [_search.Candidate(bb.Gaussian(1.0), kind) for kind in ("none", "diagonal")]
+    found = _search.search(_search.Task(X, Y, None, (np.ones(4),), sums=True), candidates, rng)
     (both,) = [trial for trial in found.trials if trial.added is not None]
     assert (both.kernel_name, both.metric_name) in {
         ("gaussian + gaussian", "none + diagonal"),
@@ -73,6 +73,23 @@ def test_a_sum_of_kernels_is_what_it_says(seed):
     assert (found.trial is both) == taken
     if taken:
         np.testing.assert_allclose(found.kernel(X), mean, atol=1e-12)
+
+
+def test_kernels_are_compared_at_rows_outside_of_the_samples(monkeypatch):
+    """The errors of a search are those at other rows: noise that a metric of 20 columns fits does not lower them."""
+    monkeypatch.setattr(_search, "_LARGEST_SAMPLE", 300)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1400, 20))
+    Y = (X[:, 0] + rng.normal(size=1400))[:, np.newaxis]
+    Y -= Y.mean()
+    candidates = [_search.Candidate(bb.Gaussian(1.0), kind) for kind in ("none", "full")]
+    found = _search.search(_search.Task(X, Y, None, (np.ones(20),)), candidates, np.random.default_rng(1))
+    order = np.random.default_rng(1).permutation(1400)
+    for trial in found.trials:
+        rows, others, fitted = order[: trial.n_rows], order[300:1300], trial.regression
+        left = Y[others] - fitted.whole_kernel()(X[others], X[rows]) @ fitted.coefficients
+        assert trial.error == pytest.approx(np.mean(left**2), rel=1e-3)
+    assert min(trial.error for trial in found.trials) > 0.9  # the variance of the noise is 1
 
 
 def test_no_sum_where_a_kernel_or_a_metric_is_asked_for():
@@ -114,10 +131,10 @@ def test_few_points_are_regressed_exactly():
 
 
 def test_more_points_are_compressed(monkeypatch):
-    monkeypatch.setattr(ridge_search, "_EXACT_POINTS", 2000)
+    monkeypatch.setattr(_ridge_search, "_EXACT_POINTS", 2000)
     X, y = data(1, n=2500)
     model = bb.KernelRidgeCV(kernel="laplacian", metric="diagonal", random_state=0).fit(X[:2200], y[:2200])
-    assert model.factorization_.n_clusters == ridge_search.default_number_of_clusters(2200) > 1
+    assert model.factorization_.n_clusters == _ridge_search.default_number_of_clusters(2200) > 1
     assert model.score(X[2200:], y[2200:]) > 0.98
 
 
@@ -225,7 +242,7 @@ def test_a_search_where_every_candidate_fails_says_why(regression, monkeypatch):
     def failing(*_, **__):
         raise ValueError("the moon is in the way")
 
-    monkeypatch.setattr(search, "tuned", failing)
+    monkeypatch.setattr(_search, "tuned", failing)
     with pytest.raises(ValueError, match="None of the 9 candidates.*the moon is in the way"):
         bb.KernelRidgeCV(standardize=True).fit(X, y)
 
@@ -236,7 +253,7 @@ def test_an_interrupt_passes_and_leaves_no_model(regression, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(search, "rounds", interrupted)
+    monkeypatch.setattr(_search, "rounds", interrupted)
     model = bb.KernelRidgeCV(verbose=1)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
@@ -256,7 +273,7 @@ def test_a_budget_of_time_is_kept():
 @pytest.mark.parametrize(("seconds", "exact"), [(0.0, True), (1e6, False)])
 def test_an_exact_regression_must_fit_into_the_time(regression, monkeypatch, seconds, exact):
     X, y, _ = regression
-    monkeypatch.setattr(ridge_search, "seconds_of_walk", lambda n, steps: seconds)
+    monkeypatch.setattr(_ridge_search, "seconds_of_walk", lambda n, steps: seconds)
     model = bb.KernelRidgeCV(kernel="laplacian", metric=None, time_budget=1e3, random_state=0, n_jobs=1).fit(X, y)
     assert hasattr(model, "factorization_") is not exact
     assert model.score(X, y) > 0.5

@@ -6,7 +6,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import blockbasis as bb
-from blockbasis.estimators import structure
+from blockbasis.estimators import _structure
 from blockbasis.operators import archive
 
 COMPRESSED = {"n_clusters": 5, "rank": 20, "random_state": 0}
@@ -228,5 +228,5 @@ def test_forged_parts_of_a_kernel_pca_are_refused(name):
     forged = {**vars(model), name: np.zeros(5) if name == "_means" else -1}
     fitted = {key: value for key, value in forged.items() if key not in model.get_params()}
     with pytest.raises(ValueError, match=name):
-        structure.check_attributes(bb.KernelPCA, model.get_params(), fitted)
-        structure.check_outputs(fitted)
+        _structure.check_attributes(bb.KernelPCA, model.get_params(), fitted)
+        _structure.check_outputs(fitted)

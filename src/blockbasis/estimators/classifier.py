@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis._utils.validation import check_flag
-from blockbasis.estimators.base import all_or_nothing, bandwidth_of
-from blockbasis.estimators.calibration import Calibration, calibrated
-from blockbasis.estimators.ridge_base import KernelRidgeEstimator
-from blockbasis.estimators.ridge_path import Choices, Fit, Record, cv_results
+from blockbasis.estimators._base import all_or_nothing, bandwidth_of
+from blockbasis.estimators._calibration import Calibration, calibrated
+from blockbasis.estimators._ridge_base import KernelRidgeEstimator
+from blockbasis.estimators._ridge_path import Choices, Fit, Record, cv_results
 from blockbasis.operators.storage import storable
 
 

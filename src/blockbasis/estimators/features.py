@@ -10,8 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from blockbasis._utils.progress import reporting
 from blockbasis._utils.validation import check_choice, check_integer
-from blockbasis.estimators.base import KernelEstimator, all_or_nothing, bandwidth_of
-from blockbasis.estimators.feature_map import FeatureMap, leading_root, left_out, own_roots
+from blockbasis.estimators._base import KernelEstimator, all_or_nothing, bandwidth_of
+from blockbasis.estimators._feature_map import FeatureMap, leading_root, left_out, own_roots
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.storage import storable
 

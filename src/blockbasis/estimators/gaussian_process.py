@@ -20,7 +20,7 @@ from blockbasis._utils.validation import (
     check_positive,
     check_ridge,
 )
-from blockbasis.estimators.base import (
+from blockbasis.estimators._base import (
     EXACT_POINTS,
     KernelEstimator,
     all_or_nothing,
@@ -29,11 +29,11 @@ from blockbasis.estimators.base import (
     make_kernel,
     median_distance,
 )
-from blockbasis.estimators.continuation import continued, surroundings
-from blockbasis.estimators.likelihood import SAMPLE_POINTS, Covariance, Sample, most_likely
-from blockbasis.estimators.local_posterior import CLUSTER_POINTS, Conditioned, conditioned
-from blockbasis.estimators.posterior import Posterior, compressed_likelihood, with_own_variances
-from blockbasis.estimators.trend import TRENDS, Trend, column_scales, largest
+from blockbasis.estimators._continuation import continued, surroundings
+from blockbasis.estimators._likelihood import SAMPLE_POINTS, Covariance, Sample, most_likely
+from blockbasis.estimators._local_posterior import CLUSTER_POINTS, Conditioned, conditioned
+from blockbasis.estimators._posterior import Posterior, compressed_likelihood, with_own_variances
+from blockbasis.estimators._trend import TRENDS, Trend, column_scales, largest
 from blockbasis.kernels import Kernel
 from blockbasis.operators.storage import storable
 from blockbasis.planning.costs import dense_floats

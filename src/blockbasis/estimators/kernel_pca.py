@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from blockbasis._utils.linalg import leading_eigenpairs
 from blockbasis._utils.typing import FloatArray
 from blockbasis._utils.validation import check_integer
-from blockbasis.estimators.base import KernelEstimator, all_or_nothing, bandwidth_of
-from blockbasis.estimators.continuation import extended
+from blockbasis.estimators._base import KernelEstimator, all_or_nothing, bandwidth_of
+from blockbasis.estimators._continuation import extended
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.storage import storable
 from blockbasis.solvers.eigen import Eigenpairs, with_signs

@@ -12,12 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 from blockbasis._utils.linalg import exponents_of
 from blockbasis._utils.typing import FloatArray
 from blockbasis._utils.validation import check_flag, check_fraction
-from blockbasis.estimators.base import all_or_nothing, bandwidth_of
-from blockbasis.estimators.exact_ridge import mean_square
-from blockbasis.estimators.expansion import Expansion
-from blockbasis.estimators.intervals import Residuals, some_residuals
-from blockbasis.estimators.ridge_base import KernelRidgeEstimator
-from blockbasis.estimators.ridge_path import Choices, Fit, Record, cv_results
+from blockbasis.estimators._base import all_or_nothing, bandwidth_of
+from blockbasis.estimators._exact_ridge import mean_square
+from blockbasis.estimators._expansion import Expansion
+from blockbasis.estimators._intervals import Residuals, some_residuals
+from blockbasis.estimators._ridge_base import KernelRidgeEstimator
+from blockbasis.estimators._ridge_path import Choices, Fit, Record, cv_results
 from blockbasis.operators.storage import storable
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from blockbasis._utils.progress import reporting
+from blockbasis.estimators._ridge_path import Choices, Record
+from blockbasis.estimators._ridge_search import RidgeSearch
 from blockbasis.estimators.classifier import RidgeClassifier
 from blockbasis.estimators.ridge import RidgeRegressor
-from blockbasis.estimators.ridge_path import Choices, Record
-from blockbasis.estimators.ridge_search import RidgeSearch
 from blockbasis.operators.storage import storable
 
 
@@ -40,7 +40,7 @@ class KernelRidgeCV(RidgeSearch, RidgeRegressor):
         Seconds. A search that has used a third of them stops with the best found so far; where the rest is too short
         to learn from all points, some are drawn at random, with a `PerformanceWarning`.
     tol, memory, n_clusters, rank, keep_points, random_state, n_jobs
-        As in `KernelRidge`, for the last fit. With none of the first four: up to 16,000 points exactly, more in
+        As in `KernelRidge`, for the last fit. With none of the first four: up to 21,000 points exactly, more in
         clusters of about 600 points, of rank 80 up to 30,000 points and less beyond.
     verbose : int, default=0
         Above 0 shows progress and the time left, in one bar.
@@ -53,10 +53,10 @@ class KernelRidgeCV(RidgeSearch, RidgeRegressor):
     best_index_ : int
         The place of the winner in ``cv_results_``.
     best_score_ : float
-        Leave-one-out R^2 of the winner on the largest sample.
+        R^2 of the winner on the largest sample, as in ``cv_results_``.
     cv_results_ : dict
         Every candidate in every stage: ``iter`` (the stage), ``n_resources`` (rows), ``param_kernel``,
-        ``param_metric``, ``param_bandwidth``, ``param_alpha``, ``mean_test_score`` (leave-one-out R^2),
+        ``param_metric``, ``param_bandwidth``, ``param_alpha``, ``mean_test_score`` (R^2, see the notes),
         ``rank_test_score``, ``fit_time``.
     scale_ : ndarray of shape (n_features,)
         What the columns were divided by before the search; gradients are in the units of the columns all the same.
@@ -76,8 +76,10 @@ X_fit_
     Notes
     -----
     Targets are in units of their standard deviation in the search, so that each of several counts as much.
+    Bandwidths and ridges are chosen by leave-one-out. Kernels and metrics are compared at points outside of the
+    samples, where there are at least 1,000, and else by leave-one-out: a metric has seen the targets of its sample.
     With ``kernel="auto"``, ``metric="auto"`` and a last fit that is exact, the mean of two kernels of the last stage is
-    taken where its leave-one-out error is at most one standard error above that of the best alone.
+    taken where its error is at most one standard error above that of the best alone.
 
     References
     ----------
@@ -176,7 +178,7 @@ class KernelRidgeClassifierCV(RidgeSearch, RidgeClassifier):
     best_params_, best_index_, cv_results_, scale_, metric_, feature_importances_
         As in `KernelRidgeCV`.
     best_score_ : float
-        Leave-one-out R^2 of the targets 1 and -1 of the classes, for the winner on the largest sample.
+        R^2 of the targets 1 and -1 of the classes, for the winner on the largest sample, as in `KernelRidgeCV`.
     intercept_, alpha_, bandwidth_, expansions_, groups_, local_share_, calibration_, dual_coef_, X_fit_
         As in `KernelRidgeClassifier`.
     n_features_in_ : int

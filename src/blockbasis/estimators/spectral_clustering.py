@@ -13,7 +13,7 @@ from blockbasis._utils.linalg import leading_eigenpairs
 from blockbasis._utils.parallel import single_threaded
 from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis._utils.validation import check_choice, check_integer
-from blockbasis.estimators.base import KernelEstimator, all_or_nothing, bandwidth_of
+from blockbasis.estimators._base import KernelEstimator, all_or_nothing, bandwidth_of
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.storage import storable
 from blockbasis.solvers.eigen import with_signs

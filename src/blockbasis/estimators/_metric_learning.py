@@ -26,7 +26,7 @@ from scipy import linalg
 
 from blockbasis._utils.linalg import eigenpairs
 from blockbasis._utils.typing import FloatArray
-from blockbasis.estimators.exact_ridge import leave_one_out, walk
+from blockbasis.estimators._exact_ridge import leave_one_out, walk
 from blockbasis.kernels import Kernel, RadialKernel, WithMetric, squared_distances
 from blockbasis.kernels.linear_map import LinearMap
 

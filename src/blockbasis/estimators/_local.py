@@ -16,9 +16,9 @@ from scipy import linalg
 from blockbasis._utils.linalg import shifted_cholesky
 from blockbasis._utils.parallel import map_threads, single_threaded
 from blockbasis._utils.typing import FloatArray, IntArray
-from blockbasis.estimators.blending import Blend
-from blockbasis.estimators.continuation import ROUNDING, Surroundings, among, mapped
-from blockbasis.estimators.expansion import Expansion
+from blockbasis.estimators._blending import Blend
+from blockbasis.estimators._continuation import ROUNDING, Surroundings, among, mapped
+from blockbasis.estimators._expansion import Expansion
 from blockbasis.kernels import Kernel
 from blockbasis.operators.block_basis import BlockBasis
 

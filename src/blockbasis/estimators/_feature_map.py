@@ -12,8 +12,8 @@ from blockbasis._utils.linalg import eigenpairs, energy_of, leading_eigenpairs, 
 from blockbasis._utils.parallel import map_threads, single_threaded
 from blockbasis._utils.tiling import tiles
 from blockbasis._utils.typing import FloatArray, IntArray
-from blockbasis.estimators.blending import by_cluster
-from blockbasis.estimators.expansion import kernel_rows
+from blockbasis.estimators._blending import by_cluster
+from blockbasis.estimators._expansion import kernel_rows
 from blockbasis.kernels import Kernel
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.inner import InnerMatrix

@@ -9,9 +9,9 @@ import numpy as np
 
 from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis._utils.validation import check_positive
-from blockbasis.estimators.continuation import Surroundings
-from blockbasis.estimators.local import LocalWeights
-from blockbasis.estimators.search import Found
+from blockbasis.estimators._continuation import Surroundings
+from blockbasis.estimators._local import LocalWeights
+from blockbasis.estimators._search import Found
 from blockbasis.kernels import Kernel
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.solvers.ridge_system import RidgeSystem

@@ -13,13 +13,12 @@ import numpy as np
 
 from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis._utils.validation import check_choice, check_flag, check_positive
-from blockbasis.estimators.base import bandwidth_of, has_bandwidth, make_kernel
-from blockbasis.estimators.exact_ridge import ridge_walk, seconds_of_walk
-from blockbasis.estimators.metric_learning import Grid
-from blockbasis.estimators.ridge import KernelRidge
-from blockbasis.estimators.ridge_base import KernelRidgeEstimator, in_units
-from blockbasis.estimators.ridge_path import Choices, Fit
-from blockbasis.estimators.search import (
+from blockbasis.estimators._base import bandwidth_of, has_bandwidth, make_kernel
+from blockbasis.estimators._exact_ridge import ridge_walk, seconds_of_walk
+from blockbasis.estimators._metric_learning import Grid
+from blockbasis.estimators._ridge_base import KernelRidgeEstimator, in_units
+from blockbasis.estimators._ridge_path import Choices, Fit
+from blockbasis.estimators._search import (
     METRICS,
     Candidate,
     Found,
@@ -28,13 +27,14 @@ from blockbasis.estimators.search import (
     search,
     search_results,
 )
+from blockbasis.estimators.ridge import KernelRidge
 from blockbasis.exceptions import PerformanceWarning
 from blockbasis.kernels import Gaussian, Laplacian, Matern, RadialKernel
 
 _FAMILIES: tuple[RadialKernel, ...] = (Laplacian(1.0), Gaussian(1.0), Matern(1.0, nu=1.5))
 #: Up to so many points the kernel matrix itself is solved with, where nothing else is asked for: rough kernels, which
 #: small ridges go with, lose much by compression.
-_EXACT_POINTS = 16_000
+_EXACT_POINTS = 21_000
 #: Ridges that it chooses among, as multiples of the one of the search, and steps that there must be time for.
 _LADDER = tuple(4.0**power for power in range(-5, 3))
 _STEPS = 4

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from blockbasis._utils.typing import FloatArray
-from blockbasis.estimators.blending import Blend
-from blockbasis.estimators.calibration import Calibration
-from blockbasis.estimators.expansion import Expansion
-from blockbasis.estimators.feature_map import FeatureMap
-from blockbasis.estimators.intervals import Residuals
-from blockbasis.estimators.local_posterior import LocalPosterior
-from blockbasis.estimators.posterior import Posterior
-from blockbasis.estimators.structure import check_structure
-from blockbasis.estimators.trend import Trend
+from blockbasis.estimators._blending import Blend
+from blockbasis.estimators._calibration import Calibration
+from blockbasis.estimators._expansion import Expansion
+from blockbasis.estimators._feature_map import FeatureMap
+from blockbasis.estimators._intervals import Residuals
+from blockbasis.estimators._local_posterior import LocalPosterior
+from blockbasis.estimators._posterior import Posterior
+from blockbasis.estimators._structure import check_structure
+from blockbasis.estimators._trend import Trend
 from blockbasis.kernels import CallableKernel, Kernel, as_kernel
 from blockbasis.kernels.convert import is_sklearn
 from blockbasis.kernels.description import describe_kernel, restored_kernel

@@ -24,10 +24,10 @@ from blockbasis._utils.linalg import shifted_cholesky, symmetric
 from blockbasis._utils.parallel import map_threads, single_threaded
 from blockbasis._utils.tiling import tiles
 from blockbasis._utils.typing import FloatArray, IntArray
-from blockbasis.estimators.blending import Blend
-from blockbasis.estimators.continuation import among, some_of, with_neighbours
-from blockbasis.estimators.expansion import Expansion, kernel_rows
-from blockbasis.estimators.posterior import Posterior
+from blockbasis.estimators._blending import Blend
+from blockbasis.estimators._continuation import among, some_of, with_neighbours
+from blockbasis.estimators._expansion import Expansion, kernel_rows
+from blockbasis.estimators._posterior import Posterior
 from blockbasis.kernels import Kernel
 from blockbasis.partition import QUICK, Partition, kmeans, nearest, nearest_points
 

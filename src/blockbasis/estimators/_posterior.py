@@ -12,7 +12,7 @@ from blockbasis._utils.linalg import diagonal_of, semidefinite_part, symmetric
 from blockbasis._utils.parallel import map_threads, single_threaded
 from blockbasis._utils.tiling import tiles
 from blockbasis._utils.typing import FloatArray, IntArray
-from blockbasis.estimators.expansion import Expansion, kernel_rows
+from blockbasis.estimators._expansion import Expansion, kernel_rows
 from blockbasis.kernels import Kernel
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.shortening import held_variance, largest_variances, shortened, variance_roots

@@ -1,9 +1,9 @@
 """What all estimators share: their kernel and its bandwidth, and their factorization.
 
 Estimators learn with the compressed matrix, and continue what they have learnt at its points to new points: see
-`blockbasis.estimators.continuation`. Coefficients solved with a compressed matrix and applied through the exact kernel
+`blockbasis.estimators._continuation`. Coefficients solved with a compressed matrix and applied through the exact kernel
 would amplify the error of the compression by the inverse of the ridge. Ridge regressions also learn from the data
-around each cluster: see `blockbasis.estimators.local`.
+around each cluster: see `blockbasis.estimators._local`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from blockbasis._api import factorize, plan
 from blockbasis._utils.parallel import check_n_jobs
 from blockbasis._utils.typing import FloatArray
 from blockbasis._utils.validation import check_choice, check_integer, check_memory, check_positive
-from blockbasis.estimators.saving import described, recovered
-from blockbasis.estimators.structure import check_attributes, check_outputs
+from blockbasis.estimators._saving import described, recovered
+from blockbasis.estimators._structure import check_attributes, check_outputs
 from blockbasis.kernels import RADIAL_KERNELS, Kernel, RadialKernel, WithMetric, as_kernel
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.partition import Partition

@@ -17,8 +17,8 @@ from scipy import linalg
 from blockbasis._utils.linalg import shifted_cholesky, symmetric
 from blockbasis._utils.parallel import map_threads, single_threaded
 from blockbasis._utils.typing import FloatArray, IntArray
-from blockbasis.estimators.blending import Blend
-from blockbasis.estimators.expansion import Expansion
+from blockbasis.estimators._blending import Blend
+from blockbasis.estimators._expansion import Expansion
 from blockbasis.kernels import Kernel
 from blockbasis.operators.block_basis import BlockBasis, held_diagonal
 from blockbasis.partition import Partition, nearest_points, two_nearest

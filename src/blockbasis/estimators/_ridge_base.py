@@ -13,24 +13,24 @@ from blockbasis._utils.linalg import exponents_of
 from blockbasis._utils.progress import reporting
 from blockbasis._utils.typing import FloatArray
 from blockbasis._utils.validation import check_choice, check_positive
-from blockbasis.estimators.base import KernelEstimator, candidate_bandwidths, has_bandwidth, make_kernel
-from blockbasis.estimators.continuation import (
+from blockbasis.estimators._base import KernelEstimator, candidate_bandwidths, has_bandwidth, make_kernel
+from blockbasis.estimators._continuation import (
     POINTS_PER_RANK,
     Surroundings,
     continued,
     mean_left_out,
     surroundings,
 )
-from blockbasis.estimators.expansion import Expansion, whole_expansion
-from blockbasis.estimators.local import (
+from blockbasis.estimators._expansion import Expansion, whole_expansion
+from blockbasis.estimators._local import (
     LOCAL_POINTS_PER_RANK,
     LocalWeights,
     best_shares,
     mixed,
     regressed_locally,
 )
-from blockbasis.estimators.ridge_path import Choices, Fit, RidgePath, check_alphas
-from blockbasis.estimators.search import METRICS, Candidate, Found, Task, column_scale, importances, search
+from blockbasis.estimators._ridge_path import Choices, Fit, RidgePath, check_alphas
+from blockbasis.estimators._search import METRICS, Candidate, Found, Task, column_scale, importances, search
 from blockbasis.kernels import Gaussian, RadialKernel
 from blockbasis.operators.block_basis import BlockBasis
 

@@ -9,7 +9,7 @@ import numpy as np
 from blockbasis._utils.parallel import map_threads, single_threaded
 from blockbasis._utils.tiling import tiles
 from blockbasis._utils.typing import FloatArray
-from blockbasis.estimators.blending import Blend
+from blockbasis.estimators._blending import Blend
 from blockbasis.kernels import Kernel
 
 

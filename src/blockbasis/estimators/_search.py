@@ -1,4 +1,8 @@
-"""The search for a kernel, its metric, bandwidth and ridge: successive halving by leave-one-out on growing samples."""
+"""The search for a kernel, its metric, bandwidth and ridge: successive halving on growing samples.
+
+Bandwidths and ridges are chosen by leave-one-out. A metric has seen the targets of its sample, so that leave-one-out
+errors with it are too small: kernels and metrics are compared at rows outside of all samples, where there are enough.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +19,8 @@ from scipy import linalg
 from blockbasis._utils.parallel import single_threaded
 from blockbasis._utils.progress import advancing
 from blockbasis._utils.typing import FloatArray, IntArray
-from blockbasis.estimators.exact_ridge import rows_of_walk
-from blockbasis.estimators.metric_learning import (
+from blockbasis.estimators._exact_ridge import rows_of_walk
+from blockbasis.estimators._metric_learning import (
     FREE,
     START,
     Grid,
@@ -40,6 +44,9 @@ _SMALLEST_SAMPLE = 200
 #: Candidates that go on to the second stage and to the third, beside the best one without a metric, which
 #: is compared with them on the same rows.
 _KEPT = (3, 2)
+#: Rows outside of all samples at which trials are compared: so many times the largest sample at most. Where there are
+#: fewer than the least, leave-one-out compares them.
+_HELD_OUT, _FEWEST_HELD_OUT = 2, 1000
 #: Rounds of a metric in a stage, at most.
 _ROUNDS = 6
 #: Regressions of a candidate in the first stage, about.
@@ -146,7 +153,7 @@ class Found:
 
 
 def search(task: Task, candidates: Sequence[Candidate], rng: np.random.Generator) -> Found:
-    """The candidate of least leave-one-out error.
+    """The candidate of least error at rows outside of the samples, or by leave-one-out where these are few.
 
     All candidates begin on a small sample; the best go on to larger ones, with the bandwidth and the ridge found.
 
@@ -157,10 +164,11 @@ def search(task: Task, candidates: Sequence[Candidate], rng: np.random.Generator
     """
     deadline = time.perf_counter() + task.seconds
     sizes = sample_sizes(len(task.X), task.seconds, len(candidates))
-    order = rng.permutation(len(task.X))[: sizes[-1]]
+    order = rng.permutation(len(task.X))
+    order, others = order[: sizes[-1]], order[sizes[-1] :][: max(_HELD_OUT * sizes[-1], _FEWEST_HELD_OUT)]
     with single_threaded():
         scale = _best_scale(task, candidates[0].family, order[: sizes[0]])
-        trials = _halving(task, candidates, [order[:size] for size in sizes], scale, deadline)
+        trials = _halving(task, candidates, [order[:size] for size in sizes], others, scale, deadline)
     best = _best(trials)
     if best.regression is None:
         reasons = "; ".join(dict.fromkeys(trial.failure for trial in trials))
@@ -179,9 +187,8 @@ def sample_sizes(n: int, seconds: float = math.inf, n_candidates: int = 1) -> li
     return sorted(sizes)
 
 
-def _sample(task: Task, rows: IntArray, scale: FloatArray, deadline: float) -> Sample:
-    points = task.X[rows].astype(np.float64)
-    centred = points - points.mean(axis=0)
+def _sample(task: Task, rows: IntArray, scale: FloatArray, deadline: float = math.inf) -> Sample:
+    centred = task.X[rows].astype(np.float64) - task.X.mean(axis=0, dtype=np.float64)
     weights = None if task.weights is None else task.weights[rows]
     return Sample(centred * scale, task.Y[rows], weights, deadline)
 
@@ -193,7 +200,7 @@ def _best_scale(task: Task, family: RadialKernel, rows: IntArray) -> FloatArray:
     errors = []
     for scale in task.scales:
         try:
-            sample = _sample(task, rows, scale, math.inf)
+            sample = _sample(task, rows, scale)
             errors.append(tuned(sample, family, np.ones_like(scale), grid=task.grid).error)
         except (linalg.LinAlgError, ValueError):
             errors.append(math.inf)
@@ -201,8 +208,14 @@ def _best_scale(task: Task, family: RadialKernel, rows: IntArray) -> FloatArray:
 
 
 def _halving(
-    task: Task, candidates: Sequence[Candidate], samples: Sequence[IntArray], scale: FloatArray, deadline: float
+    task: Task,
+    candidates: Sequence[Candidate],
+    samples: Sequence[IntArray],
+    others: IntArray,
+    scale: FloatArray,
+    deadline: float,
 ) -> list[Trial]:
+    held_out = _sample(task, others, scale) if len(others) >= _FEWEST_HELD_OUT else None
     sizes, trials, plain = [len(rows) for rows in samples], list[Trial](), dict[RadialKernel, Regression]()
     going: list[tuple[Candidate, Regression | None]] = [(candidate, None) for candidate in candidates]
     numbers = [len(candidates), *(min(kept + 1, len(candidates)) for kept in _KEPT)]
@@ -213,7 +226,7 @@ def _halving(
         for candidate, before in going:
             patient = not done and stage == 0  # something must come of any search
             on = replace(sample, deadline=math.inf) if patient else sample
-            done.append(_trial(Attempt(candidate, on, task.grid, before, starts, plain), stage))
+            done.append(_trial(Attempt(candidate, on, held_out, task.grid, before, starts, plain), stage))
             advance(f"search: {name_of(candidate.family)}, metric {candidate.metric}, {size} rows", size**3)
         trials += done
         going = [(trial.candidate, trial.regression) for trial in _kept(done, (*_KEPT, len(done))[stage])]
@@ -221,7 +234,7 @@ def _halving(
             return trials
     fitted = _kept(done, len(done))
     if task.sums and fitted:
-        trials += _sums(sample, fitted, task.grid)
+        trials += _sums(sample, held_out, fitted, task.grid)
     return trials
 
 
@@ -240,6 +253,8 @@ class Attempt:
     ----------
     candidate : Candidate
     sample : Sample
+    held_out : Sample or None
+        Rows at which regressions are compared; None is by leave-one-out.
     grid : Grid
     before : Regression or None
         That of the stage before; None in the first.
@@ -250,6 +265,7 @@ class Attempt:
 
     candidate: Candidate
     sample: Sample
+    held_out: Sample | None
     grid: Grid
     before: Regression | None
     starts: dict[RadialKernel, Regression]
@@ -283,13 +299,26 @@ class Attempt:
             yield tuned(self.sample, best.kernel, best.metric, best.place, self.grid)
 
 
+def _judged(fitted: Regression, sample: Sample, held_out: Sample | None, kernels: Sequence[Regression]) -> Regression:
+    """A regression of a sample, with the mean of some kernels, and its losses at the rows held out."""
+    if held_out is None:
+        return fitted
+    values = np.zeros_like(held_out.Y)
+    for each in kernels:
+        values += each.whole_kernel()(held_out.X, sample.X) @ fitted.coefficients
+    return replace(fitted, losses=held_out.losses(held_out.Y - values / len(kernels)))
+
+
 def _trial(attempt: Attempt, stage: int) -> Trial:
     """The best regression of an attempt; what there is when time runs out."""
     begun, failure = time.perf_counter(), ""
     best: Regression | None = None
     try:
         for better in attempt.regressions():
-            best = better if math.isfinite(better.error) else best
+            if not math.isfinite(better.error):
+                continue
+            judged = _judged(better, attempt.sample, attempt.held_out, [better])
+            best = judged if best is None or judged.error < best.error else best
     except OutOfTime:
         failure = "there was no time for it"
     except (linalg.LinAlgError, ValueError) as error:
@@ -297,38 +326,32 @@ def _trial(attempt: Attempt, stage: int) -> Trial:
     return Trial(attempt.candidate, stage, len(attempt.sample.X), time.perf_counter() - begun, best, failure)
 
 
-def _sums(sample: Sample, trials: Sequence[Trial], grid: Grid) -> list[Trial]:
+def _sums(sample: Sample, held_out: Sample | None, trials: Sequence[Trial], grid: Grid) -> list[Trial]:
     """The mean of the kernel of the best trial and that of each other one."""
-    best, made = trials[0], list[Trial]()
-    others = [trial for trial in trials if trial.regression is not best.regression]  # a metric may have been no gain
-    if not others or time.perf_counter() > sample.deadline:
-        return []
-    own = _kernel_matrix(sample, best)
+    made, (best, *others), own = list[Trial](), trials, trials[0].regression
+    assert own is not None
     for other in others:
-        begun = time.perf_counter()
+        added, begun = other.regression, time.perf_counter()
+        if added is None or added.metric is own.metric or begun > sample.deadline:  # a metric may have been no gain
+            continue
+        K = (own.whole_kernel()(sample.X) + added.whole_kernel()(sample.X)) / 2
         with suppress(OutOfTime, linalg.LinAlgError):
-            fitted = with_best_ridge(sample, (own + _kernel_matrix(sample, other)) / 2, _middle(best, other), grid)
-            made.append(replace(best, seconds=time.perf_counter() - begun, regression=fitted, added=other))
+            fitted = with_best_ridge(sample, K, _middle(own, added), grid)
+            judged = _judged(fitted, sample, held_out, (own, added))
+            made.append(replace(best, seconds=time.perf_counter() - begun, regression=judged, added=other))
     return made
 
 
-def _kernel_matrix(sample: Sample, trial: Trial) -> FloatArray:
-    assert trial.regression is not None
-    return trial.regression.whole_kernel()(sample.X)
-
-
-def _middle(first: Trial, second: Trial) -> Regression:
-    """The regression of the first trial, with a ridge between those of both."""
-    assert first.regression is not None and second.regression is not None
-    places = first.regression.place, second.regression.place
-    return replace(first.regression, place=(places[0][0], (places[0][1] + places[1][1]) // 2))
+def _middle(first: Regression, second: Regression) -> Regression:
+    """The first regression, with a ridge between those of both."""
+    return replace(first, place=(first.place[0], (first.place[1] + second.place[1]) // 2))
 
 
 def _best(trials: list[Trial]) -> Trial:
     """The least error of the last stage in which anything was fitted: errors of smaller samples are larger.
 
-    A sum of two kernels is taken where it is no worse than the best alone by one standard error: leave-one-out cannot
-    tell them apart.
+    A sum of two kernels is taken where it is no worse than the best alone by one standard error: the rows cannot tell
+    them apart.
     """
     last = max((trial.stage for trial in trials if trial.regression is not None), default=0)
     alone = min((t for t in trials if t.stage == last and t.added is None), key=lambda trial: trial.error)

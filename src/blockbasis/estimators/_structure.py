@@ -9,14 +9,14 @@ import numpy as np
 
 from blockbasis._utils.typing import FloatArray
 from blockbasis._utils.validation import check_threads
-from blockbasis.estimators.blending import Blend
-from blockbasis.estimators.calibration import Calibration
-from blockbasis.estimators.expansion import Expansion
-from blockbasis.estimators.feature_map import FeatureMap
-from blockbasis.estimators.intervals import Residuals
-from blockbasis.estimators.local_posterior import LocalPosterior
-from blockbasis.estimators.posterior import Posterior
-from blockbasis.estimators.trend import Trend
+from blockbasis.estimators._blending import Blend
+from blockbasis.estimators._calibration import Calibration
+from blockbasis.estimators._expansion import Expansion
+from blockbasis.estimators._feature_map import FeatureMap
+from blockbasis.estimators._intervals import Residuals
+from blockbasis.estimators._local_posterior import LocalPosterior
+from blockbasis.estimators._posterior import Posterior
+from blockbasis.estimators._trend import Trend
 from blockbasis.kernels import Kernel
 from blockbasis.operators.structure import numbers, require
 
