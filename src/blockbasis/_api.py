@@ -1,4 +1,4 @@
-"""The front door: checked arguments into a plan, and into a factorization."""
+"""Public functions that plan and compute factorizations: arguments are checked, and handed on."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from blockbasis._arguments import (
     check_goal,
     check_method,
     check_plan,
-    reserved,
+    core_goal,
 )
 from blockbasis._utils.machine import available_memory
 from blockbasis._utils.parallel import check_n_jobs, single_threaded
 from blockbasis._utils.progress import Listener, reporting
-from blockbasis._utils.typing import IntArray, Seed
+from blockbasis._utils.typing import Seed
 from blockbasis._utils.validation import (
     check_choice,
     check_dtype,
@@ -32,7 +32,7 @@ from blockbasis._utils.validation import (
     check_rng,
 )
 from blockbasis.construction.cross import cross_factorization
-from blockbasis.construction.method import ACCURATE, Method
+from blockbasis.construction.method import ACCURATE
 from blockbasis.construction.pipeline import factorize_with_ranks
 from blockbasis.exceptions import PerformanceWarning
 from blockbasis.kernels import Kernel, as_kernel
@@ -41,8 +41,8 @@ from blockbasis.operators import BlockBasis, CrossBlockBasis
 from blockbasis.partition import PARTITIONS, Partition, Partitioner, make_partition
 from blockbasis.planning import costs
 from blockbasis.planning.build import build
-from blockbasis.planning.goal import Job
-from blockbasis.planning.paper_rule import search
+from blockbasis.planning.goal import Problem
+from blockbasis.planning.paper_rule import select_parameters
 from blockbasis.planning.plan import Plan, fingerprint, make_plan
 from blockbasis.planning.search import default_clusters
 
@@ -179,36 +179,40 @@ def factorize(
     n_jobs = check_n_jobs(n_jobs, caller=caller)
     progress = check_progress(progress, name="progress", caller=caller)
     streams = check_rng(rng, name="rng", caller=caller).spawn(5)
-    chosen = {"tol": tol, "memory": memory, "ridge": ridge, "n_clusters": n_clusters, "rank": rank, "dtype": dtype}
     with single_threaded(), reporting(progress):
         if plan is not None:
-            chosen |= {"sampling": sampling, "diagonal": diagonal, "cutoff": cutoff}
-            named = {"partition": partition, "algorithm": algorithm, "inner": inner}
+            optional = {"tol": tol, "memory": memory, "ridge": ridge, "n_clusters": n_clusters, "rank": rank}
+            optional |= {"dtype": dtype, "sampling": sampling, "diagonal": diagonal, "cutoff": cutoff}
+            defaulted = {"partition": partition, "algorithm": algorithm, "inner": inner}
             X = X.astype(plan.dtype, copy=False) if isinstance(plan, Plan) else X
-            check_plan(plan, X, kernel, chosen, named)
-            job = Job(kernel.coordinates(X), kernel.core, plan.goal, plan.method, n_jobs)
-            check_function(KernelMatrix(job.kernel, job.X), streams[4], semidefinite=True)
-            return _of_whole_kernel(_carried_out(plan, job, streams), kernel)
-        ways = check_method(algorithm, sampling, inner, diagonal, cutoff, caller)
+            check_plan(plan, X, kernel, optional, defaulted)
+            problem = Problem(kernel.coordinates(X), kernel.core, plan.goal, plan.method, n_jobs)
+            check_function(KernelMatrix(problem.kernel, problem.X), streams[4], semidefinite=True)
+            return _with_kernel(_build_plan(plan, problem, streams), kernel)
+        method = check_method(algorithm, sampling, inner, diagonal, cutoff, caller)
         X, core = kernel.coordinates(X), kernel.core
-        clusters = check_clusters(X, _in_coordinates(partition, kernel), n_clusters, caller)
-        goal = check_goal(tol, memory, rank, ridge, ways, X, caller)
-        if goal is not None and not ways.paper:
-            job = Job(X, core, reserved(goal, kernel, ways, X), ways, n_jobs)
-            return _of_whole_kernel(_carried_out(_planned(job, clusters, streams), job, streams), kernel)
+        partitioner = check_clusters(X, _in_coordinates(partition, kernel), n_clusters, caller)
+        goal = check_goal(tol, memory, rank, ridge, method, X, caller)
+        if goal is not None and not method.paper:
+            problem = Problem(X, core, core_goal(goal, kernel, method, X), method, n_jobs)
+            new_plan = _make_plan(problem, partitioner, streams)
+            return _with_kernel(_build_plan(new_plan, problem, streams), kernel)
         counter = Counter()
-        semidefinite = goal is not None or not ways.paper
+        semidefinite = goal is not None or not method.paper
         check_function(KernelMatrix(core, X, counter=counter), streams[4], semidefinite=semidefinite)
         if goal is not None:
             assert goal.tol is not None  # a budget was refused
-            selection = search(X, core, goal.tol, clusters, counter, streams[3], n_jobs)
-            parts, ranks = selection.partition, selection.ranks
+            selection = select_parameters(X, core, goal.tol, partitioner, counter, streams[3], n_jobs)
+            clusters, ranks = selection.partition, selection.ranks
         else:
-            parts = clusters(clusters.n_clusters or default_clusters(X.shape[0]), streams[0])
-            ranks = check_ranks(rank, parts.n_clusters, name="rank", caller=caller)
-        matrix = KernelMatrix(core, X[parts.order], counter=counter)
-        A = _of_ranks(matrix, parts, ranks, ways, (streams[1], streams[2]), n_jobs)
-        return _of_whole_kernel(A, kernel)
+            clusters = partitioner(partitioner.n_clusters or default_clusters(X.shape[0]), streams[0])
+            ranks = check_ranks(rank, clusters.n_clusters, name="rank", caller=caller)
+        matrix = KernelMatrix(core, X[clusters.order], counter=counter)
+        sizes, built = clusters.sizes, np.minimum(ranks, clusters.sizes)
+        kept = costs.stored_floats(sizes, built, diagonal=True) * matrix.dtype.itemsize
+        _check_memory(kept + costs.working_bytes(sizes, built, 1.0, ACCURATE, n_jobs), "smaller ranks")
+        A = factorize_with_ranks(matrix, clusters, ranks, method, (streams[1], streams[2]), n_jobs)
+        return _with_kernel(A, kernel)
 
 
 def plan(
@@ -266,15 +270,15 @@ def plan(
     progress = check_progress(progress, name="progress", caller=caller)
     streams = check_rng(rng, name="rng", caller=caller).spawn(5)
     points = kernel.coordinates(X)
-    clusters = check_clusters(points, _in_coordinates(partition, kernel), n_clusters, caller)
-    job = Job(points, kernel.core, reserved(goal, kernel, method, X), method, n_jobs)
+    partitioner = check_clusters(points, _in_coordinates(partition, kernel), n_clusters, caller)
+    problem = Problem(points, kernel.core, core_goal(goal, kernel, method, X), method, n_jobs)
     with single_threaded(), reporting(progress):
-        found = _planned(job, clusters, streams)
-    if found.kernel is kernel:
-        return found
-    # The caller's points and kernel are what a plan is recognised by.
-    carried = found.diagonal or bool(kernel.noise)
-    return replace(found, kernel=kernel, fingerprint=fingerprint(X), diagonal=carried)
+        result = _make_plan(problem, partitioner, streams)
+    if result.kernel is kernel:
+        return result
+    # A plan is recognised by the caller's points and kernel.
+    carried = result.diagonal or bool(kernel.noise)
+    return replace(result, kernel=kernel, fingerprint=fingerprint(X), diagonal=carried)
 
 
 def factorize_cross(
@@ -330,8 +334,8 @@ def factorize_cross(
     dtype = check_dtype(dtype, name="dtype", caller=caller)
     Y = check_points(Y, name="Y", caller=caller, dtype=dtype)
     X = check_points(X, name="X", caller=caller, dtype=dtype, n_features=Y.shape[1])
-    chosen = np.result_type(X, Y)
-    X, Y = X.astype(chosen, copy=False), Y.astype(chosen, copy=False)
+    common = np.result_type(X, Y)
+    X, Y = X.astype(common, copy=False), Y.astype(common, copy=False)
     kernel = as_kernel(kernel, caller=caller)
     X, Y, kernel = kernel.coordinates(X), kernel.coordinates(Y), kernel.core
     method = check_method(algorithm, sampling, inner, False, None, caller)
@@ -342,14 +346,14 @@ def factorize_cross(
             "The 'sampling' parameter of factorize_cross must be one that two sets of points have. "
             "Got 'diagonal-block' instead: there is no diagonal block."
         )
-    of_rows, of_columns = check_both_clusters(n_clusters, Y.shape[0], X.shape[0], caller)
+    n_row_clusters, n_column_clusters = check_both_clusters(n_clusters, Y.shape[0], X.shape[0], caller)
     rank = check_integer(rank, name="rank", caller=caller, low=1)
     check_choice(partition, PARTITIONS, name="partition", caller=caller)
     with single_threaded():
         streams = root.spawn(5)
-        rows = make_partition(Y, of_rows, partition, streams[0], caller=caller)
-        columns = make_partition(X, of_columns, partition, streams[1], caller=caller)
-        _refuse_what_does_not_fit(_cross_bytes(rows, columns, rank, n_jobs), "smaller ranks or fewer clusters")
+        rows = make_partition(Y, n_row_clusters, partition, streams[0], caller=caller)
+        columns = make_partition(X, n_column_clusters, partition, streams[1], caller=caller)
+        _check_memory(_cross_bytes(rows, columns, rank, n_jobs), "smaller ranks or fewer clusters")
         matrix = KernelMatrix(kernel, Y[rows.order], X[columns.order])
         return cross_factorization(matrix, rows, columns, rank, method, streams[2], n_jobs)
 
@@ -357,73 +361,61 @@ def factorize_cross(
 # --- steps -----------------------------------------------------------------------------------------------------------
 
 
-def _of_ranks(
-    matrix: KernelMatrix,
-    partition: Partition,
-    ranks: IntArray,
-    method: Method,
-    streams: tuple[np.random.Generator, np.random.Generator],
-    n_jobs: int,
-) -> BlockBasis:
-    sizes = partition.sizes
-    built = np.minimum(ranks, sizes)
-    kept = costs.stored_floats(sizes, built, diagonal=True) * matrix.dtype.itemsize
-    _refuse_what_does_not_fit(kept + costs.working_bytes(sizes, built, 1.0, ACCURATE, n_jobs), "smaller ranks")
-    return factorize_with_ranks(matrix, partition, ranks, method, streams, n_jobs)
-
-
 def _in_coordinates(partition: Any, kernel: Kernel) -> Any:
-    """Clusters as they were given; of a `Partition` the labels alone where its centres have other coordinates."""
+    """The ``partition`` argument; the labels of a `Partition` where its centres are not in the kernel's coordinates."""
     return partition.labels if isinstance(partition, Partition) and kernel.map is not None else partition
 
 
-def _of_whole_kernel(A: BlockBasis, kernel: Kernel) -> BlockBasis:
-    """The factorization of the core of a kernel as that of the kernel: with its white noise in the diagonal part."""
+def _with_kernel(A: BlockBasis, kernel: Kernel) -> BlockBasis:
+    """The factorization of the core of a kernel as that of the kernel, with its white noise in the diagonal part."""
     if A.kernel is kernel:
         return A
     if not kernel.noise:
         return replace(A, kernel=kernel)
-    part = np.zeros(A.shape[0], dtype=A.dtype) if A.diagonal_part is None else A.diagonal_part
-    whole = replace(A, kernel=kernel, diagonal_part=part + A.dtype.type(kernel.noise))
+    diagonal = np.zeros(A.shape[0], dtype=A.dtype) if A.diagonal_part is None else A.diagonal_part
+    with_noise = replace(A, kernel=kernel, diagonal_part=diagonal + A.dtype.type(kernel.noise))
     estimate = A.error_estimate
     if estimate is None:
-        return whole
-    share = A.frobenius_norm() / whole.frobenius_norm()  # the error is as before, and the matrix is larger
+        return with_noise
+    share = A.frobenius_norm() / with_noise.frobenius_norm()  # the error is the same, and the norm is larger
     relative = replace(estimate, value=share * estimate.value, stderr=share * estimate.stderr)
-    return replace(whole, error_estimate=relative)
+    return replace(with_noise, error_estimate=relative)
 
 
-def _planned(job: Job, clusters: Partitioner, streams: list[np.random.Generator]) -> Plan:
-    check_function(KernelMatrix(job.kernel, job.X, counter=job.counter), streams[4], semidefinite=True)
-    return make_plan(job, clusters, streams[3])
+def _make_plan(problem: Problem, partitioner: Partitioner, streams: list[np.random.Generator]) -> Plan:
+    """Check a kernel function, then plan."""
+    check_function(KernelMatrix(problem.kernel, problem.X, counter=problem.counter), streams[4], semidefinite=True)
+    return make_plan(problem, partitioner, streams[3])
 
 
-def _carried_out(plan: Plan, job: Job, streams: list[np.random.Generator]) -> BlockBasis:
-    _refuse_what_does_not_fit(plan.working_bytes, plan.remedy)
-    n, bounded = job.n_points, plan.goal.memory is not None
-    expected = bounded or costs.pays(plan.stored, n)
-    if not expected:
-        _warn_that_it_does_not_pay(f"needs about {plan.stored} floats", plan)
-    if plan.known and not job.known:  # a plan that was made before
-        job = replace(job, cached=True)
-    A = build(job.matrix(plan.partition), plan, streams[1], job.n_jobs)
-    if expected and not bounded and not costs.pays(A.stored, n):
-        _warn_that_it_does_not_pay(f"took {A.stored} floats", plan)
+def _build_plan(plan: Plan, problem: Problem, streams: list[np.random.Generator]) -> BlockBasis:
+    """Check the memory, then build; warn where the factorization has more floats than the dense matrix."""
+    _check_memory(plan.working_bytes, plan.remedy)
+    n, bounded = problem.n_points, plan.goal.memory is not None
+    pays = bounded or costs.pays(plan.stored, n)
+    if not pays:
+        _warn_not_paying(f"needs about {plan.stored} floats", plan)
+    if plan.known and not problem.cached:  # an earlier plan
+        problem = replace(problem, always_cached=True)
+    A = build(problem.matrix(plan.partition), plan, streams[1], problem.n_jobs)
+    if pays and not bounded and not costs.pays(A.stored, n):
+        _warn_not_paying(f"took {A.stored} floats", plan)
     return A
 
 
 def _cross_bytes(rows: Partition, columns: Partition, rank: int, n_jobs: int) -> int:
     """Peak bytes of a cross factorization: bases and C, each twice, and the sample of a cluster on each thread."""
     ranks = [np.minimum(rank, side.sizes) for side in (rows, columns)]
-    bases = sum(int(side.sizes @ own) for side, own in zip((rows, columns), ranks, strict=True))
+    bases = sum(int(side.sizes @ side_ranks) for side, side_ranks in zip((rows, columns), ranks, strict=True))
     sampled = max(
-        int(own.sizes.max()) * min(ACCURATE.columns * rank, other.n_points)
-        for own, other in ((rows, columns), (columns, rows))
+        int(side.sizes.max()) * min(ACCURATE.columns * rank, opposite.n_points)
+        for side, opposite in ((rows, columns), (columns, rows))
     )
     return 8 * (2 * bases + 2 * int(ranks[0].sum()) * int(ranks[1].sum()) + 3 * n_jobs * sampled)
 
 
-def _refuse_what_does_not_fit(needed: int, remedy: str) -> None:
+def _check_memory(needed: int, remedy: str) -> None:
+    """Raise where more bytes are needed than are free."""
     free = available_memory()
     if free is not None and needed > free:
         raise MemoryError(
@@ -432,9 +424,10 @@ def _refuse_what_does_not_fit(needed: int, remedy: str) -> None:
         )
 
 
-def _warn_that_it_does_not_pay(what: str, plan: Plan) -> None:
+def _warn_not_paying(need: str, plan: Plan) -> None:
+    """Warn of a tolerance that needs more floats than the dense matrix has."""
     warnings.warn(
-        f"The tolerance {what}, more than the {plan.dense} of the dense matrix. What would fit: {plan.remedy}.",
+        f"The tolerance {need}, more than the {plan.dense} of the dense matrix. What would fit: {plan.remedy}.",
         PerformanceWarning,
         stacklevel=4,
     )

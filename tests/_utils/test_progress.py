@@ -54,7 +54,7 @@ def test_a_factorization_tells_its_stages_to_the_end(cloud, arguments):
 def test_a_plan_tells_too(cloud):
     events = []
     bb.plan(cloud, bb.Gaussian(0.5), tol=0.1, rng=0, progress=events.append)
-    assert {event.stage.split()[0] for event in events} == {"look"}
+    assert {event.stage.split()[0] for event in events} == {"survey"}
 
 
 def test_progress_changes_nothing(cloud):

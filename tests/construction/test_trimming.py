@@ -5,7 +5,7 @@ import pytest
 
 import blockbasis as bb
 from blockbasis.construction.inner_matrix import transformed_inner
-from blockbasis.construction.trimming import rotated_inner, rotations, trimmed_inner
+from blockbasis.construction.trimming import energy_rotations, rotated_inner, trimmed_inner
 from blockbasis.operators.inner import InnerMatrix
 
 
@@ -23,18 +23,18 @@ def kernel_case(seed, n_blocks=12, width=10, reach=4):
 @pytest.fixture(params=range(3))
 def rotated(request):
     inner = kernel_case(request.param)
-    return rotated_inner(inner, rotations(inner))
+    return rotated_inner(inner, energy_rotations(inner))
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_rotation_changes_the_coordinates_only(seed):
     inner = kernel_case(seed)
-    turns = rotations(inner)
+    rotations = energy_rotations(inner)
     V = np.zeros(inner.shape)
-    for i, turn in enumerate(turns):
-        np.testing.assert_allclose(turn.T @ turn, np.eye(len(turn)), atol=1e-12)
-        V[10 * i : 10 * (i + 1), 10 * i : 10 * (i + 1)] = turn
-    np.testing.assert_allclose(rotated_inner(inner, turns).todense(), V.T @ inner.todense() @ V, atol=1e-12)
+    for i, rotation in enumerate(rotations):
+        np.testing.assert_allclose(rotation.T @ rotation, np.eye(len(rotation)), atol=1e-12)
+        V[10 * i : 10 * (i + 1), 10 * i : 10 * (i + 1)] = rotation
+    np.testing.assert_allclose(rotated_inner(inner, rotations).todense(), V.T @ inner.todense() @ V, atol=1e-12)
 
 
 def test_rotated_functions_are_sorted_by_what_other_clusters_see_of_them(rotated):

@@ -1,23 +1,22 @@
 """Trimmed blocks of the inner matrix C.
 
-Two clusters see little of each other: of a block C_ij between r_i and r_j basis functions, few functions of either
-cluster hold nearly all. A rotation of each basis sorts its functions by what C relates them to in other clusters. Each
-block is then stored with its leading rows and columns only.
+The effective rank of an off-diagonal block C_ij is small: few functions of either cluster have nearly all of its
+energy. A rotation of each basis sorts its functions by their energy in the off-diagonal blocks. Each block is then
+stored with its leading rows and columns only.
 
-With U orthonormal, the squared Frobenius error that is added is the squared norm of the entries that are left out.
+With U orthonormal, the added squared Frobenius error is the squared norm of the entries that are not stored.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from blockbasis._utils.linalg import leading_eigenpairs, symmetric
 from blockbasis._utils.typing import FloatArray, IntArray
-from blockbasis.construction.pipeline import Draft
+from blockbasis.construction.inner_matrix import transformed_inner
 from blockbasis.operators.inner import InnerMatrix, Panel
 
 #: Numbers of leading functions among which the height and the width of a block are chosen, as shares of the rank. Each
@@ -25,8 +24,8 @@ from blockbasis.operators.inner import InnerMatrix, Panel
 _SHARES = (0.0, 0.12, 0.18, 0.27, 0.42, 0.65, 1.0)
 #: Share of the blocks of C above which trimming does not pay: then most blocks relate near clusters.
 SPARSE = 0.6
-#: Share of the entries of kept blocks beside the diagonal that trimmed blocks store where few blocks are kept, and the
-#: share of the blocks up to which this holds; 0.14 to 0.47 of the entries were measured.
+#: Share of the entries of kept off-diagonal blocks that is stored where at most ``_FEW_BLOCKS`` of the blocks are kept:
+#: 0.14 to 0.47 of the entries were measured.
 _STORED = 0.3
 _FEW_BLOCKS = 0.3
 #: Bisection steps for the price of a stored entry.
@@ -34,14 +33,14 @@ _HALVINGS = 40
 
 
 def expected_share(density: float) -> float:
-    """Share of the entries of kept blocks beside the diagonal that are expected to be stored."""
+    """Share of the entries of kept off-diagonal blocks that are expected to be stored."""
     return float(np.interp(density, (_FEW_BLOCKS, SPARSE), (_STORED, 1.0)))
 
 
-def rotations(inner: InnerMatrix) -> list[FloatArray]:
-    """Orthogonal matrices V_i: the columns are ordered by the energy of the blocks beside the diagonal block.
+def energy_rotations(inner: InnerMatrix) -> list[FloatArray]:
+    """Orthogonal matrices V_i whose columns are ordered by their energy in the off-diagonal blocks.
 
-    They are the left singular vectors of all blocks (i, j) with j different from i, side by side.
+    V_i has the left singular vectors of all blocks (i, j), j different from i, side by side.
     """
     ranks = np.diff(inner.row_offsets).tolist()
     grams = [np.zeros((rank, rank)) for rank in ranks]
@@ -52,40 +51,21 @@ def rotations(inner: InnerMatrix) -> list[FloatArray]:
     return [leading_eigenpairs(gram, len(gram))[1] if gram.any() else np.eye(len(gram)) for gram in grams]
 
 
-def rotated_draft(draft: Draft, turns: Sequence[FloatArray]) -> Draft:
-    """The same factorization with the basis of each cluster rotated."""
-    bases = [
-        replace(
-            basis,
-            coefficients=basis.coefficients @ turn,
-            values=basis.values @ turn,
-            vectors=None if basis.vectors is None else basis.vectors @ turn,
-        )
-        for basis, turn in zip(draft.bases, turns, strict=True)
-    ]
-    return Draft(bases, [], rotated_inner(draft.inner, turns), draft.cut)
-
-
-def rotated_inner(inner: InnerMatrix, turns: Sequence[FloatArray]) -> InnerMatrix:
-    """Vᵀ C V for V block diagonal with the given orthogonal blocks."""
+def rotated_inner(inner: InnerMatrix, rotations: Sequence[FloatArray]) -> InnerMatrix:
+    """Vᵀ C V for a block diagonal V with the given orthogonal blocks; C has whole blocks."""
     panels = []
-    for i, turn in enumerate(turns):
-        panel = turn.T @ np.concatenate([block @ turns[j] for j, block in _row_blocks(inner, i)], axis=1)
-        panel[:, : len(turn)] = symmetric(panel[:, : len(turn)])
-        panels.append(panel)
-    return InnerMatrix.of_whole_blocks(inner.row_offsets, inner.row_offsets, inner.kept, panels, symmetric=True)
-
-
-def trimmed_draft(draft: Draft, budget: float) -> Draft:
-    """The draft with C trimmed: see `trimmed_inner`."""
-    return replace(draft, inner=trimmed_inner(draft.inner, budget))
+    for panel in transformed_inner(inner, [rotation.T for rotation in rotations]).panels:
+        values = panel.values.copy()
+        values[:, : panel.height] = symmetric(values[:, : panel.height])
+        panels.append(values)
+    return inner.with_panels(panels)
 
 
 def trimmed_inner(inner: InnerMatrix, budget: float) -> InnerMatrix:
-    """C with the fewest entries such that the others have a squared norm of at most ``budget``.
+    """C with the fewest stored entries such that the squared norm of the others is at most ``budget``.
 
-    At a price of an entry, each block beside the diagonal ones gets the height and the width of least cost: the price
-    of the entries that are stored plus the squared norm of the others. A bisection finds the price.
+    At a given price of an entry, each off-diagonal block gets the height and the width of least cost: the price of the
+    stored entries plus the squared norm of the others. A bisection finds the price.
     """
     ranks = np.diff(inner.row_offsets)
     pairs = np.array(list(_pairs(inner)), dtype=np.intp).reshape(-1, 2)
@@ -115,13 +95,8 @@ def _pairs(inner: InnerMatrix) -> list[tuple[int, int]]:
     return [(i, int(j)) for i, kept in enumerate(inner.kept) for j in kept if j != i]
 
 
-def _row_blocks(inner: InnerMatrix, i: int) -> list[tuple[int, FloatArray]]:
-    ends = np.cumsum(np.diff(inner.column_offsets)[inner.kept[i]])[:-1]
-    return list(zip(inner.kept[i].tolist(), np.split(inner.row_panel(i), ends, axis=1), strict=True))
-
-
 def _lost_energies(block: FloatArray, heights: IntArray, widths: IntArray) -> FloatArray:
-    """Squared norm of what a block and its mirror image lose, for each number of leading rows and of columns."""
+    """Squared norm of the entries that are not stored of a block and its transpose, by leading rows and columns."""
     sums = np.zeros((block.shape[0] + 1, block.shape[1] + 1))
     np.cumsum(np.cumsum(np.square(block), axis=0), axis=1, out=sums[1:, 1:])
     return np.asarray(2 * np.maximum(sums[-1, -1] - sums[np.ix_(heights, widths)], 0))
@@ -132,12 +107,12 @@ def _with_extents(inner: InnerMatrix, pairs: IntArray, heights: IntArray, widths
     panels, ranks = [], np.diff(inner.row_offsets)
     starts = np.searchsorted(pairs[:, 0], np.arange(inner.n_rows + 1))
     for i in range(inner.n_rows):
-        own = np.arange(starts[i], starts[i + 1])
-        own = own[(heights[own] > 0) & (widths[own] > 0)]
+        stored = np.arange(starts[i], starts[i + 1])
+        stored = stored[(heights[stored] > 0) & (widths[stored] > 0)]
         rank = int(ranks[i])
-        for height in np.unique(np.append(heights[own], rank))[::-1].tolist():
-            some = own[heights[own] == height]
-            columns, extents = pairs[some, 1], widths[some]
+        for height in np.unique(np.append(heights[stored], rank))[::-1].tolist():
+            members = stored[heights[stored] == height]
+            columns, extents = pairs[members, 1], widths[members]
             blocks = [inner.block(i, int(j))[:height, :width] for j, width in zip(columns, extents, strict=True)]
             if height == rank:  # the diagonal block is whole
                 columns, extents, blocks = np.append(i, columns), np.append(rank, extents), [inner.block(i, i), *blocks]
