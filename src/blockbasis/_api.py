@@ -71,65 +71,67 @@ def factorize(
 ) -> BlockBasis:
     """Compress the kernel matrix of ``X`` into U C Uᵀ + D, in time and memory linear in the number of points.
 
-    Give one of ``tol``, ``memory``, ``rank`` and ``plan``; with none, ``tol`` is 1e-3.
+    One of ``tol``, ``memory``, ``rank`` and ``plan`` is given; otherwise ``tol`` is 1e-3.
 
     Parameters
     ----------
     X : array-like of shape (n, d)
-        The points: finite real numbers. float32 points are worked on in float32.
+        Points, finite real numbers. The computation is in float32 where the points are.
     kernel : Kernel or callable
-        Such as ``Gaussian(1.0)``, ``Gaussian([1.0, 5.0]) + White(0.1)``, one of scikit-learn's kernels, or a function
-        k(X, Y) -> array that is symmetric and positive definite. Clusters are made in the coordinates of the kernel.
-        White noise is added to D; ``tol`` is relative to the kernel matrix without it.
+        A kernel such as ``Gaussian(1.0)`` or ``Gaussian([1.0, 5.0]) + White(0.1)``, a kernel of scikit-learn, or a
+        function k(X, Y) -> array that is symmetric and positive definite. Clusters are made in the coordinates of the
+        kernel. White noise is added to D; ``tol`` is relative to the kernel matrix without white noise.
     tol : float, default=None
-        Relative Frobenius error |K - A| / |K| to reach. The number of clusters and the ranks are chosen from surveys.
-        Sampled exact entries of the matrix check the error; ranks are raised until the tolerance is met, and then
-        lowered to those of least memory. With ``algorithm="paper"`` the paper's rule chooses the ranks from the
-        diagonal blocks, and nothing is checked: see `blockbasis.selection.select`.
+        Relative Frobenius error |K - A| / |K| to reach. Surveys of sampled entries determine the number of clusters
+        and the ranks. The error is checked on held-out rows; ranks are raised until the tolerance is met, and then
+        lowered to the ranks of least memory. With ``algorithm="paper"`` the ranks follow from the diagonal blocks by
+        the paper's rule, and the error is not checked: see `blockbasis.selection.select`.
     memory : int or str, default=None
-        Budget in place of ``tol``. An int bounds the floats that a product reads: ``stored`` never exceeds it. A size
-        such as "512MB" bounds all bytes that are kept: ``nbytes``, and the file that `save` writes. The paper's
-        algorithm has no rule for a budget.
+        Budget instead of ``tol``. An int bounds the floats that a product reads, ``stored``. A size such as "512MB"
+        bounds all bytes that are kept: ``nbytes``, and the file that `save` writes. The paper's algorithm has no rule
+        for a budget.
     ridge : float, default=None
-        What will be added to the diagonal before a system is solved. With it, an error of spectral norm up to
-        ``tol * ridge`` is allowed too: no solution of (K + ridge I) x = b changes by more than ``tol`` then, and the
-        ranks shrink where the ridge outweighs what they would hold. A ridge too small for that changes nothing.
+        Ridge of the systems (K + ridge I) x = b that will be solved. An error of spectral norm up to ``tol * ridge``
+        is then allowed too: it changes no solution by more than ``tol`` of its norm. Ranks are smaller where this
+        allows a larger error than ``tol`` alone; a small ridge has no effect.
     plan : Plan, default=None
-        What `plan` has chosen for these points, to be carried out; it takes the place of all other choices.
+        Result of `plan` for these points. It replaces all arguments that determine clusters, ranks and method.
     n_clusters : int, default=None
-        Clusters of points; None searches for the best number, or, when ``rank`` is given, takes sqrt(n) / 4.
-        Fewer come back when the points have fewer distinct places.
+        Number of clusters. None searches for the best number, or stands for sqrt(n) / 4 when ``rank`` is given. There
+        are fewer clusters where there are fewer distinct points.
     rank : int or sequence of int, default=None
-        Basis vectors of every cluster, or of each. A cluster of no more points than that is kept exactly.
+        Number of basis vectors of every cluster, or of each cluster. A cluster of at most so many points is exact.
     partition : {"kmeans", "kcenters", "random"}, Partition, or array-like of shape (n,), default="kmeans"
-        How the points are clustered, or a label for each point.
+        Method by which the points are clustered, or a label for each point.
     algorithm : {"default", "paper"}, default="default"
-        "paper": the paper's Algorithms 1 to 5 with its settings. "default": bases sketched from rows and columns that
-        are sampled by energy, one set of rows for each cluster in the inner matrix, and a diagonal part.
+        "paper" stands for the paper's Algorithms 1 to 5 with its settings. "default" sketches bases from rows and
+        columns sampled by energy, computes the inner matrix from one set of rows for each cluster, and has a diagonal
+        part.
     sampling : {"energy", "randomized", "pooled", "uniform", "leverage", "exact", "diagonal-block"}, default=None
-        Which columns a basis is taken from; None is the algorithm's own: "energy", or "randomized" (the paper's
-        Algorithm 2; "pooled" is its Algorithm 3). "leverage" and "exact" look at all columns: quadratic cost.
-        "diagonal-block" takes the cluster's own columns only, as MEKA does.
+        Sampling of the columns from which a basis is computed. None is the default of the algorithm: "energy", or
+        "randomized" (the paper's Algorithm 2; "pooled" is its Algorithm 3). "leverage" and "exact" evaluate all
+        columns, at quadratic cost. "diagonal-block" uses the columns of the cluster's own points, as MEKA does.
     basis : default=None
         Deprecated and without effect: one basis serves products, solves and new points.
     inner : {"sampled", "exact"}, default="sampled"
         "exact" evaluates every entry of the matrix.
     diagonal : bool, default=None
-        Whether D, the part of the diagonal that U C Uᵀ does not hold, may be carried; None is the algorithm's own
-        choice. With ``tol`` D is carried only where it lowers the error by more than its n floats are worth.
+        Whether the residual of the diagonal may be stored in D; None is the default of the algorithm. With ``tol``, D
+        is used only where it reduces the error by more than n floats are worth.
     cutoff : float, default=None
-        Relative error that may be given up for zero blocks in C. None: with ``tol`` a small share of the tolerance, and
-        C stays positive semi-definite; otherwise all blocks are kept. With a cutoff given C may be indefinite: see
+        Relative error that dropped blocks of C may have. None stands for a small share of ``tol``, with C positive
+        semi-definite, or for no dropped blocks where ``tol`` is not given. With a cutoff, C may be indefinite: see
         `BlockBasis.cutoff`.
     dtype : {numpy.float32, numpy.float64}, default=None
-        Precision of the work and of the result; None is that of ``X``. ``algorithm="paper"`` works in float64 whatever
-        the result's: its few rows amplify rounding.
+        Dtype of the computation and of the result; None is that of ``X``. ``algorithm="paper"`` always computes in
+        float64: its few rows amplify rounding.
     rng : int, Generator or None
-        Seed. The result depends on it alone, not on ``n_jobs``.
+        Seed. The result depends on the seed, and not on ``n_jobs``.
     n_jobs : int, default=None
-        Threads; None is one for each core.
+        Number of threads; None is one for each core.
     progress : bool or callable, default=False
-        True shows a bar (by rich, where it is installed); a callable receives a `ProgressEvent` for each piece done.
+        True shows a progress bar (by rich, where it is installed). A callable receives a `ProgressEvent` after each
+        completed task.
 
     Returns
     -------
@@ -144,13 +146,13 @@ def factorize(
     Raises
     ------
     MemoryError
-        When the work would need more memory than is free; nothing has been built then.
+        When the construction would need more memory than is free. It is raised before the construction starts.
 
     See Also
     --------
-    plan : What it will cost, before it is spent.
-    factorize_cross : The matrix between two sets of points.
-    relative_error : How far the result is from the truth.
+    plan : Clusters, ranks and costs of a factorization before it is computed.
+    factorize_cross : Factorization of the kernel matrix of two sets of points.
+    relative_error : Relative error of a factorization.
 
     References
     ----------
@@ -233,19 +235,20 @@ def plan(
     n_jobs: int | None = None,
     progress: bool | Listener = False,
 ) -> Plan:
-    """Plan a factorization for a tolerance or a budget: clusters, ranks and costs before anything is built.
+    """Plan a factorization for a tolerance or a budget: clusters, ranks and costs before it is computed.
 
-    The plan rests on surveys: samples of rows and columns of some clusters, which represent the others.
+    A plan is estimated from surveys: sampled rows and columns of some clusters, which represent all clusters.
 
     Parameters
     ----------
     X, kernel, tol, memory, ridge, n_clusters, partition, basis, inner, diagonal, cutoff, dtype, rng, n_jobs, progress
-        As in `factorize`. ``plan.seconds`` is for ``n_jobs`` threads.
+        As in `factorize`. ``plan.seconds`` is the time with ``n_jobs`` threads.
 
     Returns
     -------
     Plan
-        Number of clusters, ranks, floats stored, bytes, kernel entries, error and seconds; `factorize` carries it out.
+        Number of clusters, ranks, stored floats, bytes, kernel entries, error and seconds. `factorize` takes it as
+        ``plan``.
 
     Examples
     --------
@@ -305,15 +308,15 @@ def factorize_cross(
     X : array-like of shape (n, d)
         Points of the columns.
     kernel : Kernel or callable
-        A function need not be symmetric here.
+        A function need not be symmetric.
     n_clusters : int or tuple of two int
-        Clusters of both sets, or of Y and of X.
+        Number of clusters of both sets, or of Y and of X.
     rank : int
-        Basis vectors of every cluster, on both sides.
+        Number of basis vectors of every cluster of both sets.
     partition : {"kmeans", "kcenters", "random"}, default="kmeans"
-        How both sets of points are clustered.
+        Method by which both sets of points are clustered.
     algorithm, sampling, inner, dtype, rng, n_jobs
-        As in `factorize`; there is no diagonal part, and no diagonal block to sample.
+        As in `factorize`. There is no diagonal part, and no sampling from a diagonal block.
 
     Returns
     -------

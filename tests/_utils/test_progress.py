@@ -153,7 +153,7 @@ def test_an_interrupt_ends_the_work_and_leaves_nothing(tmp_path):
         [sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert child.stdout is not None
-    assert child.stdout.readline().startswith("look")
+    assert child.stdout.readline().startswith("survey")
     child.send_signal(signal.SIGINT)
     _, said = child.communicate(timeout=300)
     assert child.returncode != 0
