@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 
 from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.construction.cluster_basis import IDENTITY_SHARE, ClusterBasis, decay_rate
-from blockbasis.construction.inner_matrix import related_pairs, with_exact_inner
+from blockbasis.construction.inner_matrix import (
+    SPARSE,
+    energy_rotations,
+    expected_share,
+    related_pairs,
+    rotated_inner,
+    trimmed_inner,
+    with_exact_inner,
+)
 from blockbasis.construction.method import FAST, SampleSizes
 from blockbasis.construction.pipeline import (
     Construction,
@@ -28,7 +36,6 @@ from blockbasis.construction.pipeline import (
     shift_reserve,
     sketched_draft,
 )
-from blockbasis.construction.trimming import SPARSE, energy_rotations, expected_share, rotated_inner, trimmed_inner
 from blockbasis.exceptions import AccuracyWarning
 from blockbasis.kernels.evaluator import CachedKernelMatrix, KernelMatrix
 from blockbasis.operators.block_basis import BlockBasis

@@ -18,6 +18,7 @@ from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.construction.cluster_basis import decay_rate, max_rank
 from blockbasis.construction.diagonal import directions_and_diagonal
 from blockbasis.construction.directions import Directions, residual_profile
+from blockbasis.construction.inner_matrix import expected_share
 from blockbasis.construction.method import SURVEY
 from blockbasis.construction.sampling import (
     ColumnSample,
@@ -27,7 +28,6 @@ from blockbasis.construction.sampling import (
     evaluate_block,
     sample_block,
 )
-from blockbasis.construction.trimming import expected_share
 from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.partition import QUICK, ROUGH, Partition, Partitioner
 from blockbasis.planning.allocation import Allocation
