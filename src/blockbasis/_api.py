@@ -83,9 +83,9 @@ def factorize(
         kernel. White noise is added to D; ``tol`` is relative to the kernel matrix without white noise.
     tol : float, default=None
         Relative Frobenius error |K - A| / |K| to reach. Surveys of sampled entries determine the number of clusters
-        and the ranks. The error is checked on held-out rows; ranks are raised until the tolerance is met, and then
-        lowered to the ranks of least memory. With ``algorithm="paper"`` the ranks follow from the diagonal blocks by
-        the paper's rule, and the error is not checked: see `blockbasis.selection.select`.
+        and the ranks. A stratified sample of exact entries checks the error; ranks are raised until the tolerance is
+        met, and then lowered to the ranks of least memory. With ``algorithm="paper"`` the ranks follow from the
+        diagonal blocks by the paper's rule, and the error is not checked: see `blockbasis.selection.select`.
     memory : int or str, default=None
         Budget instead of ``tol``. An int bounds the floats that a product reads, ``stored``. A size such as "512MB"
         bounds all bytes that are kept: ``nbytes``, and the file that `save` writes. The paper's algorithm has no rule

@@ -11,7 +11,7 @@ from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.operators.entries import Entries
 from blockbasis.partition import from_labels, kmeans
 from blockbasis.planning import check as module
-from blockbasis.planning.check import HeldOutCheck, n_held_out
+from blockbasis.planning.check import HeldOutCheck, n_checked
 
 SKETCHED = Method(paper=False, sampling="energy", inner="sampled", diagonal=True, cutoff=None)
 
@@ -72,7 +72,7 @@ def test_every_cluster_is_checked(case, monkeypatch):
     monkeypatch.setattr(module, "_POINTS", 20)
     check, _ = checked(case, diagonal=True)
     assert min(len(own) for own in check.points) >= 2
-    assert n_held_out(10**6) == 20 and n_held_out(80) == 80
+    assert n_checked(10**6) == 20 and n_checked(80) == 80
 
 
 def test_a_perfect_draft_has_no_error():

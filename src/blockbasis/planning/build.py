@@ -1,9 +1,8 @@
 """The factorization of a plan.
 
-Bases are sketched with slightly higher ranks than planned, and the draft is checked against exact entries on held-out
-rows. Where the error is too large, the clusters with most of the error get higher ranks. The same entries then
-determine the smallest ranks that meet the tolerance. The cost of these steps does not depend on n. The pass over the
-points is last.
+Bases are sketched with slightly higher ranks than planned, and the draft is checked against a sample of exact entries.
+Where the error is too large, the clusters with most of the error get higher ranks. The same entries then determine the
+smallest ranks that meet the tolerance. The cost of these steps does not depend on n. The pass over the points is last.
 """
 
 from __future__ import annotations
@@ -263,7 +262,7 @@ class _Builder:
     # --- a tolerance -------------------------------------------------------------------------------------------------
 
     def meet_tolerance(self, draft: Draft) -> tuple[Draft, list[FloatArray], Measured]:
-        """A draft that meets the tolerance with the smallest ranks, its functions at held-out rows, and its error."""
+        """A draft that meets the tolerance with the smallest ranks, its functions at checked points, and its error."""
         matrix, goal, n_jobs = self.construction.matrix, self.plan.goal, self.construction.n_jobs
         trimmed_share = _TRIMMED_SHARE if self.trimming_pays(draft) else 0.0
         max_share = 1 - shift_reserve(draft) - (_REPAIR_SHARE if trimmed_share > 0 else 0.0)
@@ -366,7 +365,7 @@ class _Builder:
     def trimmed(
         self, draft: Draft, values: list[FloatArray], share: float, max_share: float
     ) -> tuple[Draft, list[FloatArray]]:
-        """The draft with rotated bases and C trimmed, and its functions at the held-out rows.
+        """The draft with rotated bases and C trimmed, and its functions at the checked points.
 
         The bound of the error rises from ``share`` of the allowed error to at most ``max_share``.
         """

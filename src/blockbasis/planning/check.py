@@ -1,7 +1,7 @@
-"""Check of a draft against exact kernel entries on held-out rows, at a cost that does not depend on n.
+"""Check of a draft against exact kernel entries, at a cost that does not depend on n.
 
-The held-out points are a stratified sample from all clusters, with more points where the expected error is larger. The
-exact entries between all held-out points are evaluated. Each entry is weighted by the number of entries of the matrix
+The checked points are a stratified sample from all clusters, with more points where the expected error is larger. The
+exact entries between all checked points are evaluated. Each entry is weighted by the number of entries of the matrix
 that it represents, which gives unbiased estimates of the squared error and the squared norm of the whole matrix. Bases
 are nested, so that the same entries give the error of all smaller ranks.
 """
@@ -27,17 +27,17 @@ from blockbasis.operators.error_estimate import ErrorEstimate
 from blockbasis.operators.inner import InnerMatrix
 from blockbasis.partition import Partition
 
-#: Number of held-out points, and the least number of each cluster; all points are held out where there are at most
+#: Number of checked points, and the least number of each cluster; all points are checked where there are at most
 #: ``_FEW_POINTS``.
 _POINTS = 1536
 _MIN_POINTS_PER_CLUSTER = 2
 _FEW_POINTS = 4096
-#: Share of the points of a cluster in the stratum far from its centre, share of its held-out points in this stratum,
+#: Share of the points of a cluster in the stratum far from its centre, share of its checked points in this stratum,
 #: and the least number of these.
 _FAR_SHARE = 0.1
-_FAR_HELD_OUT_SHARE = 0.35
+_FAR_CHECKED_SHARE = 0.35
 _MIN_STRATUM = 4
-#: Least number of held-out points of a strip: its entries mostly stay in a core's cache.
+#: Least number of checked points of a strip: its entries mostly stay in a core's cache.
 _STRIP_WIDTH = 128
 #: Relative precision of a squared spectral norm, and the safety factor of a norm estimated from a sample of points.
 _SPECTRAL_PRECISION = 1e-4
@@ -46,7 +46,7 @@ _SPECTRAL_MARGIN = 1.1
 
 @dataclass(frozen=True)
 class Measured:
-    """Squared error and squared norm of the whole matrix, estimated from the held-out points.
+    """Squared error and squared norm of the whole matrix, estimated from the checked points.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Measured:
     per_cluster : ndarray of shape (n_clusters,)
         Squared error in the rows of each cluster.
     exact : bool
-        Whether all points are held out.
+        Whether all points are checked.
     spectral : float
         Squared spectral norm of the error; infinite where it was not computed.
     """
@@ -80,24 +80,24 @@ class Measured:
         return ErrorEstimate(value, self.stderr / (2 * value * self.norm) if value else 0.0, self.exact)
 
 
-def n_held_out(n: int) -> int:
-    """Number of held-out points among ``n`` points."""
+def n_checked(n: int) -> int:
+    """Number of checked points among ``n`` points."""
     return n if n <= _FEW_POINTS else _POINTS
 
 
 @dataclass(frozen=True)
 class Strip:
-    """Exact entries on and above the diagonal, in the columns of the held-out points of consecutive clusters.
+    """Exact entries on and above the diagonal, in the columns of the checked points of consecutive clusters.
 
     Parameters
     ----------
     clusters : slice
         Range of clusters.
     columns : slice
-        Range of their held-out points.
+        Range of their checked points.
     exact : ndarray of shape (columns.stop, n_columns)
     weights : ndarray of shape (n_columns, n_columns)
-        Number of pairs of points that each pair of these held-out points represents.
+        Number of pairs of points that each pair of these checked points represents.
     """
 
     clusters: slice
@@ -107,7 +107,7 @@ class Strip:
 
 
 class HeldOutCheck:
-    """Exact entries between held-out points, and the error of drafts on these entries.
+    """Exact entries between checked points, and the error of drafts on these entries.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ class HeldOutCheck:
         return totals
 
     def with_missed_pairs(self, kept: NDArray[np.bool_], budget: float) -> NDArray[np.bool_]:
-        """Mask of the pairs of clusters to keep: the given ones, and those of too much energy at the held-out points.
+        """Mask of the pairs of clusters to keep: the given ones, and those of too much energy at the checked points.
 
         The few sampled entries by which pairs were dropped can miss rare large entries, and higher ranks would not
         reduce the error of a dropped block. The energy of all dropped blocks is at most ``budget``.
@@ -186,7 +186,7 @@ class HeldOutCheck:
         return result
 
     def evaluate(self, matrix: KernelMatrix, draft: Draft, n_jobs: int) -> list[FloatArray]:
-        """Basis functions of every cluster at its held-out points."""
+        """Basis functions of every cluster at its checked points."""
 
         def values(i: int) -> FloatArray:
             basis = draft.bases[i]
@@ -210,7 +210,7 @@ class HeldOutCheck:
         positions = _consecutive([len(stratum.points) for stratum in self.strata])
         for stratum, own in zip(self.strata, positions, strict=True):
             count = len(stratum.points)
-            if 1 < count < stratum.size:  # a held-out point contributes a row and a column
+            if 1 < count < stratum.size:  # a checked point contributes a row and a column
                 variance += count * float(np.var(2 * rows[own], ddof=1)) * (1 - count / stratum.size)
         per_cluster = np.add.reduceat(rows, [block.start for block in self.blocks])
         return Measured(float(rows.sum()), self.norm, math.sqrt(variance), per_cluster, self.exact, largest)
@@ -277,7 +277,7 @@ def _leading_products(inner: InnerMatrix, ranks: IntArray, values: list[FloatArr
 
 @dataclass(frozen=True)
 class Stratum:
-    """Held-out points, drawn uniformly from ``size`` points of one cluster."""
+    """Checked points, drawn uniformly from ``size`` points of one cluster."""
 
     points: IntArray
     size: int
@@ -286,9 +286,9 @@ class Stratum:
 def _draw_strata(
     matrix: KernelMatrix, partition: Partition, expected: FloatArray, rng: np.random.Generator
 ) -> list[list[Stratum]]:
-    """Strata of every cluster; half of the held-out points in proportion to its size, half by its expected error."""
+    """Strata of every cluster; half of the checked points in proportion to its size, half by its expected error."""
     n, sizes = partition.n_points, partition.sizes
-    total = n_held_out(n)
+    total = n_checked(n)
     if total == n:
         return [[Stratum(np.arange(c.start, c.stop), c.stop - c.start)] for c in partition.clusters]
     by_error = np.sqrt(sizes * np.maximum(expected, 0))
@@ -303,7 +303,7 @@ def _strata(matrix: KernelMatrix, cluster: slice, count: int, rng: np.random.Gen
     """Strata of a cluster: near its centre, and far from it, where few points can have much of the error."""
     size = cluster.stop - cluster.start
     far = int(_FAR_SHARE * size)
-    n_far = min(int(_FAR_HELD_OUT_SHARE * count), far)
+    n_far = min(int(_FAR_CHECKED_SHARE * count), far)
     if n_far < _MIN_STRATUM:
         return [Stratum(np.sort(cluster.start + rng.choice(size, count, replace=False)), size)]
     points = matrix.rows[cluster]
@@ -333,9 +333,9 @@ def _groups(counts: Sequence[int], width: int) -> list[slice]:
 
 
 def _pair_weights(strata: Sequence[tuple[Stratum, slice]], row_weights: FloatArray, first: int) -> FloatArray:
-    """Number of pairs of points that each pair of the held-out points of a strip represents.
+    """Number of pairs of points that each pair of the checked points of a strip represents.
 
-    Each stratum comes with its range among all held-out points; the strip begins at position ``first``.
+    Each stratum comes with its range among all checked points; the strip begins at position ``first``.
     """
     weights = row_weights[:, np.newaxis] * row_weights
     for stratum, position in strata:

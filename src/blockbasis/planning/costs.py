@@ -12,7 +12,7 @@ import numpy as np
 from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.construction.method import KEPT_ENTRIES, SampleSizes
 from blockbasis.kernels.evaluator import KernelMatrix
-from blockbasis.planning.check import n_held_out
+from blockbasis.planning.check import n_checked
 
 #: Side of the block and of the product whose times give the rates, and number of trials.
 _TIMED_SIZE = 256
@@ -120,13 +120,13 @@ def building_work(
     total_determining = float(determining.sum())
     inner_entries = 0.5 * density * total_determining**2 + float((determining**2).sum())
     pass_entries = float(sizes @ landmarks)
-    held_out = n_held_out(n)
+    checked = n_checked(n)
     pass_operations = 2 * float((sizes * landmarks) @ built) + 6 * float(sizes @ built**2)
     operations = pass_operations + _PASSES * float((rows * columns) @ (built + 8))
     operations += 2 * float((rows + landmarks / 3) @ landmarks**2)
     operations += 2 * density * total_determining * float(built @ determining)
-    operations += 6.0 * held_out**2 * (float(built.mean()) + 10)
-    entries = float(rows @ columns) + inner_entries + pass_entries + held_out**2 / 2
+    operations += 6.0 * checked**2 * (float(built.mean()) + 10)
+    entries = float(rows @ columns) + inner_entries + pass_entries + checked**2 / 2
     if cached:
         entries = min(entries, dense_floats(n))
     calls = _CALLS + _CALLS_PER_CLUSTER * len(sizes)
@@ -141,8 +141,8 @@ def working_bytes(
     rows, columns = _sample_shapes(sizes, built, samples, cached)
     sampled = 5 * threads * int((rows * columns).max()) * 8 + 8 * min(int((rows * columns).sum()), KEPT_ENTRIES)
     inner = 8 * int((3 * density + 1) * total**2)
-    check = 8 * n_held_out(n) ** 2
-    if n <= n_held_out(n) and len(sizes) == 1:  # the entries of a single cluster make one strip
+    check = 8 * n_checked(n) ** 2
+    if n <= n_checked(n) and len(sizes) == 1:  # the entries of a single cluster make one strip
         check *= 3
     if cached:
         check += 8 * n**2

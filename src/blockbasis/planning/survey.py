@@ -80,8 +80,8 @@ class ClusterSurvey:
         Squared norms of the blocks of the cluster with all clusters.
     block : SampledBlock
         Entries that the directions were fitted to.
-    held_out : SampledBlock or None
-        Entries of the same rows and of held-out columns; None where ``block`` has all columns.
+    validation : SampledBlock or None
+        Entries of the same rows and of independently drawn columns; None where ``block`` has all columns.
     """
 
     size: float
@@ -89,7 +89,7 @@ class ClusterSurvey:
     diagonal: bool
     energies: FloatArray
     block: SampledBlock
-    held_out: SampledBlock | None
+    validation: SampledBlock | None
 
 
 @dataclass(frozen=True)
@@ -255,7 +255,7 @@ def _survey_cluster(
     rng: np.random.Generator,
     earlier: ClusterSurvey | None,
 ) -> ClusterSurvey:
-    """Residuals of one cluster up to ``rank``: directions from sampled columns, residuals from held-out columns.
+    """Residuals of one cluster up to ``rank``: directions from sampled columns, residuals from others.
 
     The residuals of the columns that the directions were fitted to would be too small. Each point represents ``scale``
     points. ``earlier`` is a survey of the same cluster up to a lower rank: its samples are used again where there are
@@ -266,23 +266,23 @@ def _survey_cluster(
     block = sample_block(matrix, partition, i, rank, sizes, rng, None if earlier is None else earlier.block)
     directions, diagonal, B = directions_and_diagonal(matrix, block, rank, sizes, rng)
     directions = directions.resolved(rank, B.dtype)
-    held_out: SampledBlock | None = None
+    validation: SampledBlock | None = None
     if len(block.columns) < matrix.shape[1]:
         if earlier is not None and block is earlier.block:
-            held_out = earlier.held_out
+            validation = earlier.validation
         else:
             drawn = energy_sampling(matrix, cluster, partition, len(block.columns) // 2, rng, block.rows)
-            held_out = evaluate_block(matrix, cluster, block.rows, drawn)
-        assert held_out is not None
-        B = held_out.minus_diagonal(diagonal)
+            validation = evaluate_block(matrix, cluster, block.rows, drawn)
+        assert validation is not None
+        B = validation.minus_diagonal(diagonal)
     right = (B.T @ directions.vectors.astype(B.dtype, copy=False)).astype(np.float64, copy=False)
     held_out_rows = np.setdiff1d(np.arange(cluster.start, cluster.stop), block.rows, assume_unique=True)
-    if held_out is None or len(held_out_rows) < _HELD_OUT_ROWS * rank:
-        columns = block.columns if held_out is None else held_out.columns
+    if validation is None or len(held_out_rows) < _HELD_OUT_ROWS * rank:
+        columns = block.columns if validation is None else validation.columns
         residuals = residual_profile(replace(block, columns=columns), B, directions.vectors, right)
     else:
         rows = np.sort(rng.choice(held_out_rows, _HELD_OUT_ROWS * rank, replace=False))
-        residuals = _held_out_residuals(matrix, block, directions, rows, held_out, right)
+        residuals = _held_out_residuals(matrix, block, directions, rows, validation, right)
     if earlier is None:
         energies = cluster_energies(matrix, cluster, partition, rng) * partition.sizes * size * scale**2
     else:
@@ -292,7 +292,7 @@ def _survey_cluster(
         residuals = np.concatenate((residuals, np.full(rank + 1 - len(residuals), residuals[-1])))
     if scale <= _NEARLY_ALL_POINTS and rank >= max_rank(size):  # the identity as a basis has no error
         residuals = np.concatenate((residuals, np.linspace(residuals[-1], 0, round(size * scale) - rank + 1)[1:]))
-    return ClusterSurvey(size * scale, residuals, bool(diagonal.any()), energies, block, held_out)
+    return ClusterSurvey(size * scale, residuals, bool(diagonal.any()), energies, block, validation)
 
 
 def _held_out_residuals(
@@ -300,20 +300,20 @@ def _held_out_residuals(
     block: SampledBlock,
     directions: Directions,
     rows: IntArray,
-    held_out: SampledBlock,
+    validation: SampledBlock,
     right: FloatArray,
 ) -> FloatArray:
-    """Residuals on held-out rows and columns, which the directions were not fitted to.
+    """Residuals on held-out rows and independently drawn columns.
 
     A direction v of a block B with singular value s is extended to other rows by K(x, J) Bᵀ v / s². The coordinates of
-    the held-out columns, ``right``, are computed from the sampled rows.
+    these columns, ``right``, are computed from the sampled rows.
     """
     entries = matrix.block(rows, block.columns).astype(np.float64, copy=False) * block.scales
     scale = np.sqrt(len(block.rows) / len(rows))  # both blocks are scaled to the whole row-submatrix
     values = entries @ (directions.right * (scale / np.maximum(directions.energies, np.finfo(np.float64).tiny)))
     # The scales of a block include that of its rows, which differ here.
-    scales = held_out.scales / np.sqrt(block.size / len(block.rows))
-    sample = ColumnSample(held_out.columns, scales, np.empty(0, dtype=np.intp))
+    scales = validation.scales / np.sqrt(block.size / len(block.rows))
+    sample = ColumnSample(validation.columns, scales, np.empty(0, dtype=np.intp))
     test_block = evaluate_block(matrix, block.cluster, rows, sample)
     B, own = test_block.minus_diagonal(np.zeros(len(rows))).astype(np.float64, copy=False), test_block.own_columns
     return 2 * _profile(B, values, right) - _profile(B[:, own], values, right[own])
