@@ -41,7 +41,7 @@ from blockbasis.operators import BlockBasis, CrossBlockBasis
 from blockbasis.partition import PARTITIONS, Partition, Partitioner, make_partition
 from blockbasis.planning import costs
 from blockbasis.planning.build import build
-from blockbasis.planning.goal import Problem
+from blockbasis.planning.goal import Request
 from blockbasis.planning.paper_rule import select_parameters
 from blockbasis.planning.plan import Plan, fingerprint, make_plan
 from blockbasis.planning.search import default_clusters
@@ -188,17 +188,17 @@ def factorize(
             defaulted = {"partition": partition, "algorithm": algorithm, "inner": inner}
             X = X.astype(plan.dtype, copy=False) if isinstance(plan, Plan) else X
             check_plan(plan, X, kernel, optional, defaulted)
-            problem = Problem(kernel.coordinates(X), kernel.core, plan.goal, plan.method, n_jobs)
-            check_function(KernelMatrix(problem.kernel, problem.X), streams[4], semidefinite=True)
-            return _with_kernel(_build_plan(plan, problem, streams), kernel)
+            request = Request(kernel.coordinates(X), kernel.core, plan.goal, plan.method, n_jobs)
+            check_function(KernelMatrix(request.kernel, request.X), streams[4], semidefinite=True)
+            return _with_kernel(_build_plan(plan, request, streams), kernel)
         method = check_method(algorithm, sampling, inner, diagonal, cutoff, caller)
         X, core = kernel.coordinates(X), kernel.core
         partitioner = check_clusters(X, _in_coordinates(partition, kernel), n_clusters, caller)
         goal = check_goal(tol, memory, rank, ridge, method, X, caller)
         if goal is not None and not method.paper:
-            problem = Problem(X, core, core_goal(goal, kernel, method, X), method, n_jobs)
-            new_plan = _make_plan(problem, partitioner, streams)
-            return _with_kernel(_build_plan(new_plan, problem, streams), kernel)
+            request = Request(X, core, core_goal(goal, kernel, method, X), method, n_jobs)
+            new_plan = _make_plan(request, partitioner, streams)
+            return _with_kernel(_build_plan(new_plan, request, streams), kernel)
         counter = Counter()
         semidefinite = goal is not None or not method.paper
         check_function(KernelMatrix(core, X, counter=counter), streams[4], semidefinite=semidefinite)
@@ -274,9 +274,9 @@ def plan(
     streams = check_rng(rng, name="rng", caller=caller).spawn(5)
     points = kernel.coordinates(X)
     partitioner = check_clusters(points, _in_coordinates(partition, kernel), n_clusters, caller)
-    problem = Problem(points, kernel.core, core_goal(goal, kernel, method, X), method, n_jobs)
+    request = Request(points, kernel.core, core_goal(goal, kernel, method, X), method, n_jobs)
     with single_threaded(), reporting(progress):
-        result = _make_plan(problem, partitioner, streams)
+        result = _make_plan(request, partitioner, streams)
     if result.kernel is kernel:
         return result
     # A plan is recognised by the caller's points and kernel.
@@ -385,22 +385,22 @@ def _with_kernel(A: BlockBasis, kernel: Kernel) -> BlockBasis:
     return replace(with_noise, error_estimate=relative)
 
 
-def _make_plan(problem: Problem, partitioner: Partitioner, streams: list[np.random.Generator]) -> Plan:
+def _make_plan(request: Request, partitioner: Partitioner, streams: list[np.random.Generator]) -> Plan:
     """Check a kernel function, then plan."""
-    check_function(KernelMatrix(problem.kernel, problem.X, counter=problem.counter), streams[4], semidefinite=True)
-    return make_plan(problem, partitioner, streams[3])
+    check_function(KernelMatrix(request.kernel, request.X, counter=request.counter), streams[4], semidefinite=True)
+    return make_plan(request, partitioner, streams[3])
 
 
-def _build_plan(plan: Plan, problem: Problem, streams: list[np.random.Generator]) -> BlockBasis:
+def _build_plan(plan: Plan, request: Request, streams: list[np.random.Generator]) -> BlockBasis:
     """Check the memory, then build; warn where the factorization has more floats than the dense matrix."""
     _check_memory(plan.working_bytes, plan.remedy)
-    n, bounded = problem.n_points, plan.goal.memory is not None
+    n, bounded = request.n_points, plan.goal.memory is not None
     pays = bounded or costs.pays(plan.stored, n)
     if not pays:
         _warn_not_paying(f"needs about {plan.stored} floats", plan)
-    if plan.known and not problem.cached:  # an earlier plan
-        problem = replace(problem, always_cached=True)
-    A = build(problem.matrix(plan.partition), plan, streams[1], problem.n_jobs)
+    if plan.known and not request.cached:  # an earlier plan
+        request = replace(request, always_cached=True)
+    A = build(request.matrix(plan.partition), plan, streams[1], request.n_jobs)
     if pays and not bounded and not costs.pays(A.stored, n):
         _warn_not_paying(f"took {A.stored} floats", plan)
     return A

@@ -7,7 +7,7 @@ import blockbasis as bb
 from blockbasis.construction.method import Method
 from blockbasis.datasets import unit_cube_mixture
 from blockbasis.partition import Partitioner
-from blockbasis.planning.goal import Goal, Problem
+from blockbasis.planning.goal import Goal, Request
 from blockbasis.planning.search import default_clusters, least_stored, ranks_of_all, search_clusters
 
 SKETCHED = Method(paper=False, sampling="energy", inner="sampled", diagonal=True, cutoff=None)
@@ -15,8 +15,8 @@ SKETCHED = Method(paper=False, sampling="energy", inner="sampled", diagonal=True
 
 def searched(goal, n_clusters=None, seed=0, n=1500, h=0.5):
     X = unit_cube_mixture(n, 3, rng=0)
-    problem = Problem(X, bb.Gaussian(h), goal, SKETCHED, 1)
-    return search_clusters(problem, Partitioner(X, "kmeans", n_clusters, "f"), np.random.default_rng(seed))
+    request = Request(X, bb.Gaussian(h), goal, SKETCHED, 1)
+    return search_clusters(request, Partitioner(X, "kmeans", n_clusters, "f"), np.random.default_rng(seed))
 
 
 def test_default_clusters_grow_as_the_root():

@@ -8,15 +8,15 @@ from blockbasis.construction.method import Method
 from blockbasis.datasets import unit_cube_mixture
 from blockbasis.partition import Partitioner, from_labels
 from blockbasis.planning import survey as module
-from blockbasis.planning.goal import Goal, Problem
+from blockbasis.planning.goal import Goal, Request
 from blockbasis.planning.survey import survey
 
 SKETCHED = Method(paper=False, sampling="energy", inner="sampled", diagonal=True, cutoff=None)
 
 
 def surveyed(X, h, goal, k, seed, limit=np.inf):
-    problem = Problem(X, bb.Gaussian(h), goal, SKETCHED, 1)
-    return survey(problem, Partitioner(X, "kmeans", None, "f"), k, 20, np.random.default_rng(seed), limit)
+    request = Request(X, bb.Gaussian(h), goal, SKETCHED, 1)
+    return survey(request, Partitioner(X, "kmeans", None, "f"), k, 20, np.random.default_rng(seed), limit)
 
 
 @pytest.mark.parametrize("h", [0.3, 1.0])

@@ -1,4 +1,4 @@
-"""The goal of a factorization, a tolerance or a budget, and the problem that it belongs to."""
+"""The goal of a factorization, a tolerance or a budget, and the request that it belongs to."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Goal:
 
 
 @dataclass(frozen=True)
-class Problem:
+class Request:
     """Points, kernel, goal and method of one factorization.
 
     Parameters

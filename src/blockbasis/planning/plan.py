@@ -14,7 +14,7 @@ from blockbasis.construction.method import FAST, Method
 from blockbasis.kernels import Kernel
 from blockbasis.partition import QUICK, Partition, Partitioner
 from blockbasis.planning import costs
-from blockbasis.planning.goal import SINGLE_PRECISION, Goal, Problem
+from blockbasis.planning.goal import SINGLE_PRECISION, Goal, Request
 from blockbasis.planning.search import least_stored, ranks_of_all, search_clusters
 from blockbasis.planning.survey import Survey
 
@@ -186,16 +186,16 @@ def fingerprint(X: FloatArray) -> FloatArray:
     return np.asarray(np.linspace(1, 2, X.shape[0]) @ X)
 
 
-def make_plan(problem: Problem, partitioner: Partitioner, rng: np.random.Generator) -> Plan:
+def make_plan(request: Request, partitioner: Partitioner, rng: np.random.Generator) -> Plan:
     """Number of clusters and ranks for a goal, from surveys."""
     search_stream, partition_stream = rng.spawn(2)
-    n, goal = problem.n_points, problem.goal
-    surveys = search_clusters(problem, partitioner, search_stream)
+    n, goal = request.n_points, request.goal
+    surveys = search_clusters(request, partitioner, search_stream)
     best = surveys[0]
     partition = best.partition
     if partition.n_points < n:
         partition = partitioner(best.n_requested, partition_stream, effort=QUICK)
-    least = least_stored(n, partition.n_clusters, problem.method.diagonal)
+    least = least_stored(n, partition.n_clusters, request.method.diagonal)
     if goal.memory is not None and goal.memory < least:
         raise ValueError(
             f"The 'memory' parameter must be at least {least} floats for {partition.n_clusters} clusters. Got "
@@ -203,7 +203,7 @@ def make_plan(problem: Problem, partitioner: Partitioner, rng: np.random.Generat
         )
     ranks, sketched = (ranks_of_all(best, partition.sizes, expected=expected) for expected in (True, False))
     if goal.memory is not None:
-        ranks = sketched = _within_budget(problem, partition, ranks)
+        ranks = sketched = _within_budget(request, partition, ranks)
     elif partitioner.given is None and best.stored > costs.dense_floats(n):
         # Compression does not pay: many clusters with identity bases take hardly more floats than the matrix.
         partition = partitioner(min(n, round(4 * np.sqrt(n))), partition_stream, effort=QUICK)
@@ -216,7 +216,7 @@ def make_plan(problem: Problem, partitioner: Partitioner, rng: np.random.Generat
         predicted = min(predicted, goal.tol)
     plan = Plan(
         goal=goal,
-        method=problem.method,
+        method=request.method,
         partition=partition,
         ranks=ranks,
         sketched=with_reserve(sketched, sizes),
@@ -224,39 +224,39 @@ def make_plan(problem: Problem, partitioner: Partitioner, rng: np.random.Generat
         density=density,
         trimmed=trimmed,
         norm=best.norm,
-        kernel=problem.kernel,
-        fingerprint=fingerprint(problem.X),
-        dtype=problem.X.dtype,
+        kernel=request.kernel,
+        fingerprint=fingerprint(request.X),
+        dtype=request.X.dtype,
         predicted_error=predicted,
-        rates=costs.measure_rates(problem.matrix(partition)),
-        threads=max(1, min(problem.n_jobs, os.cpu_count() or 1, len(sizes))),
+        rates=costs.measure_rates(request.matrix(partition)),
+        threads=max(1, min(request.n_jobs, os.cpu_count() or 1, len(sizes))),
         diagonal=best.diagonal,
-        known=problem.cached,
+        known=request.cached,
     )
-    return _with_fitting_tol(problem, surveys, plan)
+    return _with_fitting_tol(request, surveys, plan)
 
 
-def _within_budget(problem: Problem, partition: Partition, ranks: IntArray) -> IntArray:
+def _within_budget(request: Request, partition: Partition, ranks: IntArray) -> IntArray:
     """Expected ranks, all lowered by the same factor until they fit into the budget."""
-    assert problem.goal.memory is not None
-    diagonal, sizes = problem.method.diagonal, partition.sizes
-    while costs.stored_floats(sizes, ranks, diagonal=diagonal) > problem.goal.memory and (ranks > 1).any():
+    assert request.goal.memory is not None
+    diagonal, sizes = request.method.diagonal, partition.sizes
+    while costs.stored_floats(sizes, ranks, diagonal=diagonal) > request.goal.memory and (ranks > 1).any():
         ranks = np.maximum(np.floor(0.98 * ranks), 1).astype(np.intp)
     return ranks
 
 
-def _with_fitting_tol(problem: Problem, surveys: list[Survey], plan: Plan) -> Plan:
+def _with_fitting_tol(request: Request, surveys: list[Survey], plan: Plan) -> Plan:
     """The plan; where its tolerance does not pay or does not fit into memory, with a tolerance that would."""
-    n, free = problem.n_points, available_memory()
+    n, free = request.n_points, available_memory()
     fits = free is None or plan.working_bytes <= free
-    if problem.goal.memory is not None or (fits and costs.pays(plan.stored, n)):
+    if request.goal.memory is not None or (fits and costs.pays(plan.stored, n)):
         return plan
     budget = _WORTHWHILE * plan.dense
     if free is not None and not fits:
         budget = min(budget, plan.stored * free / plan.working_bytes / 2)
     errors = []
     for survey in surveys:
-        if least_stored(n, survey.partition.n_clusters, problem.method.diagonal) <= budget:
+        if least_stored(n, survey.partition.n_clusters, request.method.diagonal) <= budget:
             allocation = survey.allocation
             errors.append(allocation.error(allocation.affordable(budget)[0]) / survey.norm)
     return replace(plan, fitting_tol=float(np.sqrt(min(errors))) if errors else None)

@@ -11,7 +11,7 @@ from blockbasis.construction.cluster_basis import IDENTITY_SHARE
 from blockbasis.construction.method import FAST
 from blockbasis.partition import Partitioner
 from blockbasis.planning.costs import building_work
-from blockbasis.planning.goal import Problem
+from blockbasis.planning.goal import Request
 from blockbasis.planning.survey import Survey, survey
 
 #: The first number of clusters is sqrt(n) divided by this number.
@@ -59,13 +59,13 @@ class Surveys:
 
     Parameters
     ----------
-    problem : Problem
+    request : Request
     partitioner : Partitioner
     rng : Generator
     """
 
-    def __init__(self, problem: Problem, partitioner: Partitioner, rng: np.random.Generator) -> None:
-        self.problem, self.partitioner, self.rng = problem, partitioner, rng
+    def __init__(self, request: Request, partitioner: Partitioner, rng: np.random.Generator) -> None:
+        self.request, self.partitioner, self.rng = request, partitioner, rng
         self.by_number: dict[int, Survey] = {}
         self._limits: dict[int, float] = {}
         self._last: Survey | None = None
@@ -79,107 +79,107 @@ class Surveys:
             rank, last = _FIRST_RANK, self._last
             if last is not None:
                 rank = max(4, math.ceil(_RANK_MARGIN * last.mean_rank * (last.n_requested / k) ** _RANK_POWER))
-            known = survey(self.problem, self.partitioner, k, rank, stream, limit)
+            known = survey(self.request, self.partitioner, k, rank, stream, limit)
             self.by_number[k] = self._last = known
             self._limits[k] = limit
         return known
 
 
-def search_clusters(problem: Problem, partitioner: Partitioner, rng: np.random.Generator) -> list[Survey]:
+def search_clusters(request: Request, partitioner: Partitioner, rng: np.random.Generator) -> list[Survey]:
     """Surveys of several numbers of clusters, the best one first."""
-    n = problem.n_points
-    surveys = Surveys(problem, partitioner, rng)
+    n = request.n_points
+    surveys = Surveys(request, partitioner, rng)
     if partitioner.given is not None:
         return [surveys(partitioner.given)]
-    largest = _largest_number(problem)
+    largest = _largest_number(request)
     start = min(max(1, round(math.sqrt(n) / _FIRST_DIVISOR)), largest)
     first = surveys(start, limit=_FIRST_LIMIT * float(n))
     best = start
     sparse = first.mean_rank > _HIGH_RANK and first.density < _DENSE
-    if problem.goal.memory is not None or not first.complete or sparse:
+    if request.goal.memory is not None or not first.complete or sparse:
         many = min(max(start, min(n // _SMALL_SIZE, round(2 * math.sqrt(n)))), largest)
-        limit = first.stored if first.complete and problem.goal.memory is None else math.inf
+        limit = first.stored if first.complete and request.goal.memory is None else math.inf
         survey_of_many = surveys(many, limit=limit)
         if not first.complete:  # the first survey was stopped: the best number may be in between
             surveys(round(math.sqrt(start * many)), limit=survey_of_many.stored)
-        best = min(surveys.by_number, key=lambda k: _cost(problem, surveys.by_number[k]))
+        best = min(surveys.by_number, key=lambda k: _cost(request, surveys.by_number[k]))
     current = surveys.by_number[best]
-    while not _surveyed_enough(problem) and (k := _better_number(surveys, current, largest)) != current.n_requested:
+    while not _surveyed_enough(request) and (k := _better_number(surveys, current, largest)) != current.n_requested:
         current = surveys(k)
     best = current.n_requested
     surveys(best)  # to its end, where every survey was stopped
     return [surveys.by_number[best], *(each for k, each in surveys.by_number.items() if k != best)]
 
 
-def _surveyed_enough(problem: Problem) -> bool:
+def _surveyed_enough(request: Request) -> bool:
     """Whether surveys have evaluated so many entries that the search ends."""
-    return not problem.cached and problem.counter.value > _MAX_SURVEYED * problem.n_points**2
+    return not request.cached and request.counter.value > _MAX_SURVEYED * request.n_points**2
 
 
 def _better_number(surveys: Surveys, current: Survey, largest: int) -> int:
     """A larger or smaller number of clusters where it costs less, otherwise the current number."""
-    problem, k, cost = surveys.problem, current.n_requested, _cost(surveys.problem, current)
+    request, k, cost = surveys.request, current.n_requested, _cost(surveys.request, current)
     small = current.partition.n_points < 4 * _SMALL_SIZE * k
     factors: list[float] = [0.5, 2.0]
-    if not small and problem.goal.memory is None:  # C is not sparse: the cost of other numbers is predictable
-        predicted = {factor: _predicted_cost(problem, current, factor) for factor in _FACTORS}
+    if not small and request.goal.memory is None:  # C is not sparse: the cost of other numbers is predictable
+        predicted = {factor: _predicted_cost(request, current, factor) for factor in _FACTORS}
         factors = [factor for factor in predicted if predicted[factor] < _IMPROVEMENT * cost]
         factors = sorted(factors, key=lambda factor: predicted[factor])[:1]
     if current.mean_rank >= _MAX_RANK:
         factors = [factor for factor in factors if factor >= 1]
     numbers = [min(max(round(factor * k), 1), largest) for factor in factors]
-    costs = {other: _cost(problem, surveys(other, limit=1.1 * current.stored)) for other in numbers if other != k}
+    costs = {other: _cost(request, surveys(other, limit=1.1 * current.stored)) for other in numbers if other != k}
     best = min(costs, key=lambda other: costs[other], default=k)
-    sampled = small and problem.goal.memory is None and not problem.cached
+    sampled = small and request.goal.memory is None and not request.cached
     improvement = _IMPROVEMENT_OF_SMALL if sampled and best > k else _IMPROVEMENT
     return best if best != k and costs[best] < improvement * cost else k
 
 
-def _cost(problem: Problem, result: Survey) -> float:
+def _cost(request: Request, result: Survey) -> float:
     """Cost by which surveys are compared: floats for a tolerance, error for a budget, more where work is excessive."""
     if not result.complete:
         return math.inf
-    amount = result.stored if problem.goal.memory is None else result.error
-    return amount * _excess(problem, result.density, *_sizes_and_ranks(problem, result))
+    amount = result.stored if request.goal.memory is None else result.error
+    return amount * _excess(request, result.density, *_sizes_and_ranks(request, result))
 
 
-def _predicted_cost(problem: Problem, result: Survey, factor: float) -> float:
+def _predicted_cost(request: Request, result: Survey, factor: float) -> float:
     """Cost for ``factor`` times as many clusters, with a C of the same density."""
     if not result.complete:
         return math.inf
-    sizes, ranks = _sizes_and_ranks(problem, result)
+    sizes, ranks = _sizes_and_ranks(request, result)
     rank_factor = factor**-_RANK_POWER
     inner = result.inner * (factor * rank_factor) ** 2
     fixed = result.allocation.fixed
     stored = fixed + (result.stored - result.inner - fixed) * rank_factor + inner
     count = max(1, round(factor * len(sizes)))
-    new_sizes = np.full(count, max(problem.n_points // count, 1))
+    new_sizes = np.full(count, max(request.n_points // count, 1))
     new_ranks = np.full(count, max(round(float(ranks.mean()) * rank_factor), 1))
-    return float(stored * _excess(problem, result.density, new_sizes, new_ranks))
+    return float(stored * _excess(request, result.density, new_sizes, new_ranks))
 
 
-def _sizes_and_ranks(problem: Problem, result: Survey) -> tuple[IntArray, IntArray]:
+def _sizes_and_ranks(request: Request, result: Survey) -> tuple[IntArray, IntArray]:
     """Expected sizes and ranks of all clusters, from a survey of all points or of a subset."""
-    scale = problem.n_points / result.partition.n_points
+    scale = request.n_points / result.partition.n_points
     sizes = np.maximum(scale * result.partition.sizes, 1).astype(np.intp)
     return sizes, np.minimum(np.maximum(result.ranks_of(sizes), 1).astype(np.intp), sizes)
 
 
-def _excess(problem: Problem, density: float, sizes: IntArray, ranks: IntArray) -> float:
+def _excess(request: Request, density: float, sizes: IntArray, ranks: IntArray) -> float:
     """Factor for excessive work.
 
     The work before the pass over the points grows with the number of clusters and does not depend on n. Where it
     exceeds the work of the pass, and is not short, each doubling counts as more floats.
     """
-    work = building_work(sizes, ranks, density, FAST, cached=problem.cached)
+    work = building_work(sizes, ranks, density, FAST, cached=request.cached)
     return 1 + _EXCESS_COST * math.log2(max(work.before_pass / max(work.of_pass, _SHORT_WORK), 1.0))
 
 
-def _largest_number(problem: Problem) -> int:
+def _largest_number(request: Request) -> int:
     """The largest number of clusters that is surveyed and fits into a budget."""
-    n, memory = problem.n_points, problem.goal.memory
+    n, memory = request.n_points, request.goal.memory
     largest = max(1, min(n, max(n // _MIN_SIZE, 1), int(_MAX_CLUSTERS * math.sqrt(n))))
-    while memory is not None and largest > 1 and least_stored(n, largest, problem.method.diagonal) > memory:
+    while memory is not None and largest > 1 and least_stored(n, largest, request.method.diagonal) > memory:
         largest -= 1
     return largest
 

@@ -31,7 +31,7 @@ from blockbasis.construction.sampling import (
 from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.partition import QUICK, ROUGH, Partition, Partitioner
 from blockbasis.planning.allocation import Allocation
-from blockbasis.planning.goal import FEW_POINTS, Problem
+from blockbasis.planning.goal import FEW_POINTS, Request
 
 #: Clusters are surveyed until they have about this many points together, within these limits of their number.
 _SURVEYED_POINTS = 4_000
@@ -164,19 +164,19 @@ class Survey:
 
 
 def survey(
-    problem: Problem, partitioner: Partitioner, k: int, rank: int, rng: np.random.Generator, limit: float = np.inf
+    request: Request, partitioner: Partitioner, k: int, rank: int, rng: np.random.Generator, limit: float = np.inf
 ) -> Survey:
     """Survey ``k`` clusters up to ``rank``, and up to higher ranks where the goal needs them.
 
     The survey ends incomplete where the surveyed ranks already take more than ``limit`` floats.
     """
-    n = problem.n_points
+    n = request.n_points
     count = max(_SUBSET_POINTS, _SUBSET_POINTS_PER_CLUSTER * k)
     count = count if 2 * count < n else n
     subset = None if count == n or not partitioner.by_method else np.sort(rng.choice(n, count, replace=False))
     partition = partitioner(k, rng, subset, QUICK if subset is None else ROUGH)
-    matrix = problem.matrix(partition, subset)
-    matrix = matrix.single if problem.goal.single else matrix.double
+    matrix = request.matrix(partition, subset)
+    matrix = matrix.single if request.goal.single else matrix.double
     scale = 1.0 if subset is None else n / count
     min_clusters = _MIN_CLUSTERS if rank < _HIGH_RANK else _MIN_CLUSTERS_OF_HIGH_RANK
     if n <= FEW_POINTS:
@@ -189,14 +189,14 @@ def survey(
     pending = np.arange(len(selected))
     while True:
         tasks = [
-            (problem, matrix, partition, int(selected[a]), int(ranks[a]), scale, streams[a], clusters[a])
+            (request, matrix, partition, int(selected[a]), int(ranks[a]), scale, streams[a], clusters[a])
             for a in pending
         ]
-        results = map_threads(_survey_cluster, tasks, problem.n_jobs, f"survey of {k} clusters")
+        results = map_threads(_survey_cluster, tasks, request.n_jobs, f"survey of {k} clusters")
         for a, result in zip(pending, results, strict=True):
             clusters[a] = result
-        summary = _summary(problem, k, partition, clusters, selected, weights)
-        required = _required_ranks(problem, summary, np.minimum(2 * ranks, limits))
+        summary = _summary(request, k, partition, clusters, selected, weights)
+        required = _required_ranks(request, summary, np.minimum(2 * ranks, limits))
         pending = np.flatnonzero((required >= ranks) & (ranks < limits))
         if not len(pending) or (not summary.complete and summary.allocation.stored(required) > limit):
             return summary
@@ -204,14 +204,14 @@ def survey(
         ranks[pending] = np.minimum(np.ceil(grown), limits).astype(np.intp)[pending]
 
 
-def _required_ranks(problem: Problem, result: Survey, largest: IntArray) -> IntArray:
+def _required_ranks(request: Request, result: Survey, largest: IntArray) -> IntArray:
     """Ranks that would meet the goal if residuals decayed further at the rate of the surveyed ranks."""
     surveyed = result.allocation
     residuals = [_extrapolated(each, int(rank)) for each, rank in zip(surveyed.residuals, largest, strict=True)]
     allocation = replace(surveyed, residuals=residuals)
-    if problem.goal.memory is not None:
-        return allocation.affordable(problem.goal.memory)[0]
-    return allocation.within(_allowed(problem, result.partition))[0]
+    if request.goal.memory is not None:
+        return allocation.affordable(request.goal.memory)[0]
+    return allocation.within(_allowed(request, result.partition))[0]
 
 
 def _extrapolated(residuals: FloatArray, rank: int) -> FloatArray:
@@ -246,7 +246,7 @@ def _select_clusters(
 
 
 def _survey_cluster(
-    problem: Problem,
+    request: Request,
     matrix: KernelMatrix,
     partition: Partition,
     i: int,
@@ -262,7 +262,7 @@ def _survey_cluster(
     enough of them.
     """
     cluster, size = partition.cluster(i), int(partition.sizes[i])
-    sizes = replace(SURVEY, negligible=problem.goal.negligible).adapted(problem.method)
+    sizes = replace(SURVEY, negligible=request.goal.negligible).adapted(request.method)
     block = sample_block(matrix, partition, i, rank, sizes, rng, None if earlier is None else earlier.block)
     directions, diagonal, B = directions_and_diagonal(matrix, block, rank, sizes, rng)
     directions = directions.resolved(rank, B.dtype)
@@ -329,7 +329,7 @@ def _profile(B: FloatArray, values: FloatArray, right: FloatArray) -> FloatArray
 
 
 def _summary(
-    problem: Problem,
+    request: Request,
     k: int,
     partition: Partition,
     clusters: list[ClusterSurvey],
@@ -337,7 +337,7 @@ def _summary(
     weights: FloatArray,
 ) -> Survey:
     """Survey of ``k`` clusters from those of the selected ones, each of which represents ``weights`` clusters."""
-    goal, method, norm = problem.goal, problem.method, problem.norm
+    goal, method, norm = request.goal, request.method, request.norm
     budget = DROPPED_SHARE * goal.tol**2 * norm if goal.tol is not None and method.cutoff is None else 0.0
     related = _related(clusters, selected, weights, budget)
     n_clusters = float(weights.sum())
@@ -352,7 +352,7 @@ def _summary(
         sizes=np.array([each.size for each in clusters]),
         weights=weights,
         related=related_ranks,
-        fixed=float(problem.n_points) if diagonal else 0.0,
+        fixed=float(request.n_points) if diagonal else 0.0,
         per_function=np.zeros(len(clusters)),
     )
     if goal.memory is not None:
@@ -360,7 +360,7 @@ def _summary(
         expected, complete = ranks, True
     else:
         # A ridge has no effect here: a survey does not estimate the spectral norm of the error.
-        allowed = _allowed(problem, partition)
+        allowed = _allowed(request, partition)
         ranks, price = allocation.within(allowed)
         complete = allocation.error(ranks) <= allowed
         expected = allocation.within(_EXPECTED_SHARE * goal.allowed(norm))[0]
@@ -370,10 +370,10 @@ def _summary(
     return Survey(k, partition, allocation, ranks, expected, price, norm, inner, density, trimmed, complete, diagonal)
 
 
-def _allowed(problem: Problem, partition: Partition) -> float:
+def _allowed(request: Request, partition: Partition) -> float:
     """Squared error at which a survey reads the ranks that bases are sketched for."""
-    subset = partition.n_points < problem.n_points
-    return problem.goal.allowed(problem.norm) * (_SKETCHED_SHARE_OF_SUBSET if subset else _SKETCHED_SHARE)
+    subset = partition.n_points < request.n_points
+    return request.goal.allowed(request.norm) * (_SKETCHED_SHARE_OF_SUBSET if subset else _SKETCHED_SHARE)
 
 
 def _related(clusters: list[ClusterSurvey], selected: IntArray, weights: FloatArray, budget: float) -> FloatArray:
