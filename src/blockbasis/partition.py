@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -59,20 +58,18 @@ class Partition:
     centers: FloatArray
     radii: FloatArray
 
-    @cached_property
+    @property
     def n_points(self) -> int:
         return int(self.order.shape[0])
 
-    @cached_property
+    @property
     def n_clusters(self) -> int:
         return int(self.starts.shape[0]) - 1
 
-    @cached_property
+    @property
     def sizes(self) -> IntArray:
-        """Number of points of each cluster; read-only."""
-        sizes = np.diff(self.starts)
-        sizes.setflags(write=False)
-        return sizes
+        """Number of points of each cluster."""
+        return np.diff(self.starts)
 
     @property
     def labels(self) -> IntArray:
