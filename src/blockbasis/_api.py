@@ -1,4 +1,4 @@
-"""The front door: checked arguments into a plan, and into a factorization."""
+"""Public functions that plan and compute factorizations: arguments are checked, and handed on."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from blockbasis._arguments import (
     check_goal,
     check_method,
     check_plan,
-    reserved,
+    core_goal,
 )
 from blockbasis._utils.machine import available_memory
 from blockbasis._utils.parallel import check_n_jobs, single_threaded
 from blockbasis._utils.progress import Listener, reporting
-from blockbasis._utils.typing import IntArray, Seed
+from blockbasis._utils.typing import Seed
 from blockbasis._utils.validation import (
     check_choice,
     check_dtype,
@@ -32,7 +32,7 @@ from blockbasis._utils.validation import (
     check_rng,
 )
 from blockbasis.construction.cross import cross_factorization
-from blockbasis.construction.method import ACCURATE, Method
+from blockbasis.construction.method import ACCURATE
 from blockbasis.construction.pipeline import factorize_with_ranks
 from blockbasis.exceptions import PerformanceWarning
 from blockbasis.kernels import Kernel, as_kernel
@@ -41,8 +41,8 @@ from blockbasis.operators import BlockBasis, CrossBlockBasis
 from blockbasis.partition import PARTITIONS, Partition, Partitioner, make_partition
 from blockbasis.planning import costs
 from blockbasis.planning.build import build
-from blockbasis.planning.goal import Job
-from blockbasis.planning.paper_rule import search
+from blockbasis.planning.goal import Request
+from blockbasis.planning.paper_rule import select_parameters
 from blockbasis.planning.plan import Plan, fingerprint, make_plan
 from blockbasis.planning.search import default_clusters
 
@@ -71,65 +71,67 @@ def factorize(
 ) -> BlockBasis:
     """Compress the kernel matrix of ``X`` into U C Uᵀ + D, in time and memory linear in the number of points.
 
-    Give one of ``tol``, ``memory``, ``rank`` and ``plan``; with none, ``tol`` is 1e-3.
+    One of ``tol``, ``memory``, ``rank`` and ``plan`` is given; otherwise ``tol`` is 1e-3.
 
     Parameters
     ----------
     X : array-like of shape (n, d)
-        The points: finite real numbers. float32 points are worked on in float32.
+        Points, finite real numbers. The computation is in float32 where the points are.
     kernel : Kernel or callable
-        Such as ``Gaussian(1.0)``, ``Gaussian([1.0, 5.0]) + White(0.1)``, one of scikit-learn's kernels, or a function
-        k(X, Y) -> array that is symmetric and positive definite. Clusters are made in the coordinates of the kernel.
-        White noise is added to D; ``tol`` is relative to the kernel matrix without it.
+        A kernel such as ``Gaussian(1.0)`` or ``Gaussian([1.0, 5.0]) + White(0.1)``, a kernel of scikit-learn, or a
+        function k(X, Y) -> array that is symmetric and positive definite. Clusters are made in the coordinates of the
+        kernel. White noise is added to D; ``tol`` is relative to the kernel matrix without white noise.
     tol : float, default=None
-        Relative Frobenius error |K - A| / |K| to reach. The number of clusters and the ranks are chosen from surveys.
-        Sampled exact entries of the matrix check the error; ranks are raised until the tolerance is met, and then
-        lowered to those of least memory. With ``algorithm="paper"`` the paper's rule chooses the ranks from the
-        diagonal blocks, and nothing is checked: see `blockbasis.selection.select`.
+        Relative Frobenius error |K - A| / |K| to reach. Surveys of sampled entries determine the number of clusters
+        and the ranks. A stratified sample of exact entries checks the error; ranks are raised until the tolerance is
+        met, and then lowered to the ranks of least memory. With ``algorithm="paper"`` the ranks follow from the
+        diagonal blocks by the paper's rule, and the error is not checked: see `blockbasis.selection.select`.
     memory : int or str, default=None
-        Budget in place of ``tol``. An int bounds the floats that a product reads: ``stored`` never exceeds it. A size
-        such as "512MB" bounds all bytes that are kept: ``nbytes``, and the file that `save` writes. The paper's
-        algorithm has no rule for a budget.
+        Budget instead of ``tol``. An int bounds the floats that a product reads, ``stored``. A size such as "512MB"
+        bounds all bytes that are kept: ``nbytes``, and the file that `save` writes. The paper's algorithm has no rule
+        for a budget.
     ridge : float, default=None
-        What will be added to the diagonal before a system is solved. With it, an error of spectral norm up to
-        ``tol * ridge`` is allowed too: no solution of (K + ridge I) x = b changes by more than ``tol`` then, and the
-        ranks shrink where the ridge outweighs what they would hold. A ridge too small for that changes nothing.
+        Ridge of the systems (K + ridge I) x = b that will be solved. An error of spectral norm up to ``tol * ridge``
+        is then allowed too: it changes no solution by more than ``tol`` of its norm. Ranks are smaller where this
+        allows a larger error than ``tol`` alone; a small ridge has no effect.
     plan : Plan, default=None
-        What `plan` has chosen for these points, to be carried out; it takes the place of all other choices.
+        Result of `plan` for these points. It replaces all arguments that determine clusters, ranks and method.
     n_clusters : int, default=None
-        Clusters of points; None searches for the best number, or, when ``rank`` is given, takes sqrt(n) / 4.
-        Fewer come back when the points have fewer distinct places.
+        Number of clusters. None searches for the best number, or stands for sqrt(n) / 4 when ``rank`` is given. There
+        are fewer clusters where there are fewer distinct points.
     rank : int or sequence of int, default=None
-        Basis vectors of every cluster, or of each. A cluster of no more points than that is kept exactly.
+        Number of basis vectors of every cluster, or of each cluster. A cluster of at most so many points is exact.
     partition : {"kmeans", "kcenters", "random"}, Partition, or array-like of shape (n,), default="kmeans"
-        How the points are clustered, or a label for each point.
+        Method by which the points are clustered, or a label for each point.
     algorithm : {"default", "paper"}, default="default"
-        "paper": the paper's Algorithms 1 to 5 with its settings. "default": bases sketched from rows and columns that
-        are sampled by energy, one set of rows for each cluster in the inner matrix, and a diagonal part.
+        "paper" stands for the paper's Algorithms 1 to 5 with its settings. "default" sketches bases from rows and
+        columns sampled by energy, computes the inner matrix from one set of rows for each cluster, and has a diagonal
+        part.
     sampling : {"energy", "randomized", "pooled", "uniform", "leverage", "exact", "diagonal-block"}, default=None
-        Which columns a basis is taken from; None is the algorithm's own: "energy", or "randomized" (the paper's
-        Algorithm 2; "pooled" is its Algorithm 3). "leverage" and "exact" look at all columns: quadratic cost.
-        "diagonal-block" takes the cluster's own columns only, as MEKA does.
+        Sampling of the columns from which a basis is computed. None is the default of the algorithm: "energy", or
+        "randomized" (the paper's Algorithm 2; "pooled" is its Algorithm 3). "leverage" and "exact" evaluate all
+        columns, at quadratic cost. "diagonal-block" uses the columns of the cluster's own points, as MEKA does.
     basis : default=None
         Deprecated and without effect: one basis serves products, solves and new points.
     inner : {"sampled", "exact"}, default="sampled"
         "exact" evaluates every entry of the matrix.
     diagonal : bool, default=None
-        Whether D, the part of the diagonal that U C Uᵀ does not hold, may be carried; None is the algorithm's own
-        choice. With ``tol`` D is carried only where it lowers the error by more than its n floats are worth.
+        Whether the residual of the diagonal may be stored in D; None is the default of the algorithm. With ``tol``, D
+        is used only where it reduces the error by more than n floats are worth.
     cutoff : float, default=None
-        Relative error that may be given up for zero blocks in C. None: with ``tol`` a small share of the tolerance, and
-        C stays positive semi-definite; otherwise all blocks are kept. With a cutoff given C may be indefinite: see
+        Relative error that dropped blocks of C may have. None stands for a small share of ``tol``, with C positive
+        semi-definite, or for no dropped blocks where ``tol`` is not given. With a cutoff, C may be indefinite: see
         `BlockBasis.cutoff`.
     dtype : {numpy.float32, numpy.float64}, default=None
-        Precision of the work and of the result; None is that of ``X``. ``algorithm="paper"`` works in float64 whatever
-        the result's: its few rows amplify rounding.
+        Dtype of the computation and of the result; None is that of ``X``. ``algorithm="paper"`` always computes in
+        float64: its few rows amplify rounding.
     rng : int, Generator or None
-        Seed. The result depends on it alone, not on ``n_jobs``.
+        Seed. The result depends on the seed, and not on ``n_jobs``.
     n_jobs : int, default=None
-        Threads; None is one for each core.
+        Number of threads; None is one for each core.
     progress : bool or callable, default=False
-        True shows a bar (by rich, where it is installed); a callable receives a `ProgressEvent` for each piece done.
+        True shows a progress bar (by rich, where it is installed). A callable receives a `ProgressEvent` after each
+        completed task.
 
     Returns
     -------
@@ -144,13 +146,13 @@ def factorize(
     Raises
     ------
     MemoryError
-        When the work would need more memory than is free; nothing has been built then.
+        When the construction would need more memory than is free. It is raised before the construction starts.
 
     See Also
     --------
-    plan : What it will cost, before it is spent.
-    factorize_cross : The matrix between two sets of points.
-    relative_error : How far the result is from the truth.
+    plan : Clusters, ranks and costs of a factorization before it is computed.
+    factorize_cross : Factorization of the kernel matrix of two sets of points.
+    relative_error : Relative error of a factorization.
 
     References
     ----------
@@ -179,36 +181,40 @@ def factorize(
     n_jobs = check_n_jobs(n_jobs, caller=caller)
     progress = check_progress(progress, name="progress", caller=caller)
     streams = check_rng(rng, name="rng", caller=caller).spawn(5)
-    chosen = {"tol": tol, "memory": memory, "ridge": ridge, "n_clusters": n_clusters, "rank": rank, "dtype": dtype}
     with single_threaded(), reporting(progress):
         if plan is not None:
-            chosen |= {"sampling": sampling, "diagonal": diagonal, "cutoff": cutoff}
-            named = {"partition": partition, "algorithm": algorithm, "inner": inner}
+            optional = {"tol": tol, "memory": memory, "ridge": ridge, "n_clusters": n_clusters, "rank": rank}
+            optional |= {"dtype": dtype, "sampling": sampling, "diagonal": diagonal, "cutoff": cutoff}
+            defaulted = {"partition": partition, "algorithm": algorithm, "inner": inner}
             X = X.astype(plan.dtype, copy=False) if isinstance(plan, Plan) else X
-            check_plan(plan, X, kernel, chosen, named)
-            job = Job(kernel.coordinates(X), kernel.core, plan.goal, plan.method, n_jobs)
-            check_function(KernelMatrix(job.kernel, job.X), streams[4], semidefinite=True)
-            return _of_whole_kernel(_carried_out(plan, job, streams), kernel)
-        ways = check_method(algorithm, sampling, inner, diagonal, cutoff, caller)
+            check_plan(plan, X, kernel, optional, defaulted)
+            request = Request(kernel.coordinates(X), kernel.core, plan.goal, plan.method, n_jobs)
+            check_function(KernelMatrix(request.kernel, request.X), streams[4], semidefinite=True)
+            return _with_kernel(_build_plan(plan, request, streams), kernel)
+        method = check_method(algorithm, sampling, inner, diagonal, cutoff, caller)
         X, core = kernel.coordinates(X), kernel.core
-        clusters = check_clusters(X, _in_coordinates(partition, kernel), n_clusters, caller)
-        goal = check_goal(tol, memory, rank, ridge, ways, X, caller)
-        if goal is not None and not ways.paper:
-            job = Job(X, core, reserved(goal, kernel, ways, X), ways, n_jobs)
-            return _of_whole_kernel(_carried_out(_planned(job, clusters, streams), job, streams), kernel)
+        partitioner = check_clusters(X, _in_coordinates(partition, kernel), n_clusters, caller)
+        goal = check_goal(tol, memory, rank, ridge, method, X, caller)
+        if goal is not None and not method.paper:
+            request = Request(X, core, core_goal(goal, kernel, method, X), method, n_jobs)
+            new_plan = _make_plan(request, partitioner, streams)
+            return _with_kernel(_build_plan(new_plan, request, streams), kernel)
         counter = Counter()
-        semidefinite = goal is not None or not ways.paper
+        semidefinite = goal is not None or not method.paper
         check_function(KernelMatrix(core, X, counter=counter), streams[4], semidefinite=semidefinite)
         if goal is not None:
             assert goal.tol is not None  # a budget was refused
-            selection = search(X, core, goal.tol, clusters, counter, streams[3], n_jobs)
-            parts, ranks = selection.partition, selection.ranks
+            selection = select_parameters(X, core, goal.tol, partitioner, counter, streams[3], n_jobs)
+            clusters, ranks = selection.partition, selection.ranks
         else:
-            parts = clusters(clusters.n_clusters or default_clusters(X.shape[0]), streams[0])
-            ranks = check_ranks(rank, parts.n_clusters, name="rank", caller=caller)
-        matrix = KernelMatrix(core, X[parts.order], counter=counter)
-        A = _of_ranks(matrix, parts, ranks, ways, (streams[1], streams[2]), n_jobs)
-        return _of_whole_kernel(A, kernel)
+            clusters = partitioner(partitioner.n_clusters or default_clusters(X.shape[0]), streams[0])
+            ranks = check_ranks(rank, clusters.n_clusters, name="rank", caller=caller)
+        matrix = KernelMatrix(core, X[clusters.order], counter=counter)
+        sizes, built = clusters.sizes, np.minimum(ranks, clusters.sizes)
+        kept = costs.stored_floats(sizes, built, diagonal=True) * matrix.dtype.itemsize
+        _check_memory(kept + costs.working_bytes(sizes, built, 1.0, ACCURATE, n_jobs), "smaller ranks")
+        A = factorize_with_ranks(matrix, clusters, ranks, method, (streams[1], streams[2]), n_jobs)
+        return _with_kernel(A, kernel)
 
 
 def plan(
@@ -229,19 +235,20 @@ def plan(
     n_jobs: int | None = None,
     progress: bool | Listener = False,
 ) -> Plan:
-    """Plan a factorization for a tolerance or a budget: clusters, ranks and costs before anything is built.
+    """Plan a factorization for a tolerance or a budget: clusters, ranks and costs before it is computed.
 
-    The plan rests on surveys: samples of rows and columns of some clusters, which represent the others.
+    A plan is estimated from surveys: sampled rows and columns of some clusters, which represent all clusters.
 
     Parameters
     ----------
     X, kernel, tol, memory, ridge, n_clusters, partition, basis, inner, diagonal, cutoff, dtype, rng, n_jobs, progress
-        As in `factorize`. ``plan.seconds`` is for ``n_jobs`` threads.
+        As in `factorize`. ``plan.seconds`` is the time with ``n_jobs`` threads.
 
     Returns
     -------
     Plan
-        Number of clusters, ranks, floats stored, bytes, kernel entries, error and seconds; `factorize` carries it out.
+        Number of clusters, ranks, stored floats, bytes, kernel entries, error and seconds. `factorize` takes it as
+        ``plan``.
 
     Examples
     --------
@@ -266,15 +273,15 @@ def plan(
     progress = check_progress(progress, name="progress", caller=caller)
     streams = check_rng(rng, name="rng", caller=caller).spawn(5)
     points = kernel.coordinates(X)
-    clusters = check_clusters(points, _in_coordinates(partition, kernel), n_clusters, caller)
-    job = Job(points, kernel.core, reserved(goal, kernel, method, X), method, n_jobs)
+    partitioner = check_clusters(points, _in_coordinates(partition, kernel), n_clusters, caller)
+    request = Request(points, kernel.core, core_goal(goal, kernel, method, X), method, n_jobs)
     with single_threaded(), reporting(progress):
-        found = _planned(job, clusters, streams)
-    if found.kernel is kernel:
-        return found
-    # The caller's points and kernel are what a plan is recognised by.
-    carried = found.diagonal or bool(kernel.noise)
-    return replace(found, kernel=kernel, fingerprint=fingerprint(X), diagonal=carried)
+        result = _make_plan(request, partitioner, streams)
+    if result.kernel is kernel:
+        return result
+    # A plan is recognised by the caller's points and kernel.
+    carried = result.diagonal or bool(kernel.noise)
+    return replace(result, kernel=kernel, fingerprint=fingerprint(X), diagonal=carried)
 
 
 def factorize_cross(
@@ -301,15 +308,15 @@ def factorize_cross(
     X : array-like of shape (n, d)
         Points of the columns.
     kernel : Kernel or callable
-        A function need not be symmetric here.
+        A function need not be symmetric.
     n_clusters : int or tuple of two int
-        Clusters of both sets, or of Y and of X.
+        Number of clusters of both sets, or of Y and of X.
     rank : int
-        Basis vectors of every cluster, on both sides.
+        Number of basis vectors of every cluster of both sets.
     partition : {"kmeans", "kcenters", "random"}, default="kmeans"
-        How both sets of points are clustered.
+        Method by which both sets of points are clustered.
     algorithm, sampling, inner, dtype, rng, n_jobs
-        As in `factorize`; there is no diagonal part, and no diagonal block to sample.
+        As in `factorize`. There is no diagonal part, and no sampling from a diagonal block.
 
     Returns
     -------
@@ -330,8 +337,8 @@ def factorize_cross(
     dtype = check_dtype(dtype, name="dtype", caller=caller)
     Y = check_points(Y, name="Y", caller=caller, dtype=dtype)
     X = check_points(X, name="X", caller=caller, dtype=dtype, n_features=Y.shape[1])
-    chosen = np.result_type(X, Y)
-    X, Y = X.astype(chosen, copy=False), Y.astype(chosen, copy=False)
+    common = np.result_type(X, Y)
+    X, Y = X.astype(common, copy=False), Y.astype(common, copy=False)
     kernel = as_kernel(kernel, caller=caller)
     X, Y, kernel = kernel.coordinates(X), kernel.coordinates(Y), kernel.core
     method = check_method(algorithm, sampling, inner, False, None, caller)
@@ -342,14 +349,14 @@ def factorize_cross(
             "The 'sampling' parameter of factorize_cross must be one that two sets of points have. "
             "Got 'diagonal-block' instead: there is no diagonal block."
         )
-    of_rows, of_columns = check_both_clusters(n_clusters, Y.shape[0], X.shape[0], caller)
+    n_row_clusters, n_column_clusters = check_both_clusters(n_clusters, Y.shape[0], X.shape[0], caller)
     rank = check_integer(rank, name="rank", caller=caller, low=1)
     check_choice(partition, PARTITIONS, name="partition", caller=caller)
     with single_threaded():
         streams = root.spawn(5)
-        rows = make_partition(Y, of_rows, partition, streams[0], caller=caller)
-        columns = make_partition(X, of_columns, partition, streams[1], caller=caller)
-        _refuse_what_does_not_fit(_cross_bytes(rows, columns, rank, n_jobs), "smaller ranks or fewer clusters")
+        rows = make_partition(Y, n_row_clusters, partition, streams[0], caller=caller)
+        columns = make_partition(X, n_column_clusters, partition, streams[1], caller=caller)
+        _check_memory(_cross_bytes(rows, columns, rank, n_jobs), "smaller ranks or fewer clusters")
         matrix = KernelMatrix(kernel, Y[rows.order], X[columns.order])
         return cross_factorization(matrix, rows, columns, rank, method, streams[2], n_jobs)
 
@@ -357,73 +364,61 @@ def factorize_cross(
 # --- steps -----------------------------------------------------------------------------------------------------------
 
 
-def _of_ranks(
-    matrix: KernelMatrix,
-    partition: Partition,
-    ranks: IntArray,
-    method: Method,
-    streams: tuple[np.random.Generator, np.random.Generator],
-    n_jobs: int,
-) -> BlockBasis:
-    sizes = partition.sizes
-    built = np.minimum(ranks, sizes)
-    kept = costs.stored_floats(sizes, built, diagonal=True) * matrix.dtype.itemsize
-    _refuse_what_does_not_fit(kept + costs.working_bytes(sizes, built, 1.0, ACCURATE, n_jobs), "smaller ranks")
-    return factorize_with_ranks(matrix, partition, ranks, method, streams, n_jobs)
-
-
 def _in_coordinates(partition: Any, kernel: Kernel) -> Any:
-    """Clusters as they were given; of a `Partition` the labels alone where its centres have other coordinates."""
+    """The ``partition`` argument; the labels of a `Partition` where its centres are not in the kernel's coordinates."""
     return partition.labels if isinstance(partition, Partition) and kernel.map is not None else partition
 
 
-def _of_whole_kernel(A: BlockBasis, kernel: Kernel) -> BlockBasis:
-    """The factorization of the core of a kernel as that of the kernel: with its white noise in the diagonal part."""
+def _with_kernel(A: BlockBasis, kernel: Kernel) -> BlockBasis:
+    """The factorization of the core of a kernel as that of the kernel, with its white noise in the diagonal part."""
     if A.kernel is kernel:
         return A
     if not kernel.noise:
         return replace(A, kernel=kernel)
-    part = np.zeros(A.shape[0], dtype=A.dtype) if A.diagonal_part is None else A.diagonal_part
-    whole = replace(A, kernel=kernel, diagonal_part=part + A.dtype.type(kernel.noise))
+    diagonal = np.zeros(A.shape[0], dtype=A.dtype) if A.diagonal_part is None else A.diagonal_part
+    with_noise = replace(A, kernel=kernel, diagonal_part=diagonal + A.dtype.type(kernel.noise))
     estimate = A.error_estimate
     if estimate is None:
-        return whole
-    share = A.frobenius_norm() / whole.frobenius_norm()  # the error is as before, and the matrix is larger
+        return with_noise
+    share = A.frobenius_norm() / with_noise.frobenius_norm()  # the error is the same, and the norm is larger
     relative = replace(estimate, value=share * estimate.value, stderr=share * estimate.stderr)
-    return replace(whole, error_estimate=relative)
+    return replace(with_noise, error_estimate=relative)
 
 
-def _planned(job: Job, clusters: Partitioner, streams: list[np.random.Generator]) -> Plan:
-    check_function(KernelMatrix(job.kernel, job.X, counter=job.counter), streams[4], semidefinite=True)
-    return make_plan(job, clusters, streams[3])
+def _make_plan(request: Request, partitioner: Partitioner, streams: list[np.random.Generator]) -> Plan:
+    """Check a kernel function, then plan."""
+    check_function(KernelMatrix(request.kernel, request.X, counter=request.counter), streams[4], semidefinite=True)
+    return make_plan(request, partitioner, streams[3])
 
 
-def _carried_out(plan: Plan, job: Job, streams: list[np.random.Generator]) -> BlockBasis:
-    _refuse_what_does_not_fit(plan.working_bytes, plan.remedy)
-    n, bounded = job.n_points, plan.goal.memory is not None
-    expected = bounded or costs.pays(plan.stored, n)
-    if not expected:
-        _warn_that_it_does_not_pay(f"needs about {plan.stored} floats", plan)
-    if plan.known and not job.known:  # a plan that was made before
-        job = replace(job, cached=True)
-    A = build(job.matrix(plan.partition), plan, streams[1], job.n_jobs)
-    if expected and not bounded and not costs.pays(A.stored, n):
-        _warn_that_it_does_not_pay(f"took {A.stored} floats", plan)
+def _build_plan(plan: Plan, request: Request, streams: list[np.random.Generator]) -> BlockBasis:
+    """Check the memory, then build; warn where the factorization has more floats than the dense matrix."""
+    _check_memory(plan.working_bytes, plan.remedy)
+    n, bounded = request.n_points, plan.goal.memory is not None
+    pays = bounded or costs.pays(plan.stored, n)
+    if not pays:
+        _warn_not_paying(f"needs about {plan.stored} floats", plan)
+    if plan.known and not request.cached:  # an earlier plan
+        request = replace(request, always_cached=True)
+    A = build(request.matrix(plan.partition), plan, streams[1], request.n_jobs)
+    if pays and not bounded and not costs.pays(A.stored, n):
+        _warn_not_paying(f"took {A.stored} floats", plan)
     return A
 
 
 def _cross_bytes(rows: Partition, columns: Partition, rank: int, n_jobs: int) -> int:
     """Peak bytes of a cross factorization: bases and C, each twice, and the sample of a cluster on each thread."""
     ranks = [np.minimum(rank, side.sizes) for side in (rows, columns)]
-    bases = sum(int(side.sizes @ own) for side, own in zip((rows, columns), ranks, strict=True))
+    bases = sum(int(side.sizes @ side_ranks) for side, side_ranks in zip((rows, columns), ranks, strict=True))
     sampled = max(
-        int(own.sizes.max()) * min(ACCURATE.columns * rank, other.n_points)
-        for own, other in ((rows, columns), (columns, rows))
+        int(side.sizes.max()) * min(ACCURATE.columns * rank, opposite.n_points)
+        for side, opposite in ((rows, columns), (columns, rows))
     )
     return 8 * (2 * bases + 2 * int(ranks[0].sum()) * int(ranks[1].sum()) + 3 * n_jobs * sampled)
 
 
-def _refuse_what_does_not_fit(needed: int, remedy: str) -> None:
+def _check_memory(needed: int, remedy: str) -> None:
+    """Raise where more bytes are needed than are free."""
     free = available_memory()
     if free is not None and needed > free:
         raise MemoryError(
@@ -432,9 +427,10 @@ def _refuse_what_does_not_fit(needed: int, remedy: str) -> None:
         )
 
 
-def _warn_that_it_does_not_pay(what: str, plan: Plan) -> None:
+def _warn_not_paying(need: str, plan: Plan) -> None:
+    """Warn of a tolerance that needs more floats than the dense matrix has."""
     warnings.warn(
-        f"The tolerance {what}, more than the {plan.dense} of the dense matrix. What would fit: {plan.remedy}.",
+        f"The tolerance {need}, more than the {plan.dense} of the dense matrix. What would fit: {plan.remedy}.",
         PerformanceWarning,
         stacklevel=4,
     )

@@ -1,4 +1,4 @@
-"""Arguments of the front door that hang together: the goal, the method, the clusters, a plan."""
+"""Checks of arguments of `factorize` and `plan` that depend on each other: goal, method, clusters, plan."""
 
 from __future__ import annotations
 
@@ -26,29 +26,30 @@ from blockbasis.partition import PARTITIONS, Partitioner
 from blockbasis.planning.goal import Goal
 from blockbasis.planning.plan import Plan, fingerprint
 
+#: Relative error where neither a tolerance nor a budget nor ranks are given.
 DEFAULT_TOL = 1e-3
-
-_FIRST_CHOICE = {"partition": PARTITIONS[0], "algorithm": ALGORITHMS[0], "inner": INNERS[0]}
+#: Defaults of arguments that are not None by default.
+_DEFAULTS = {"partition": PARTITIONS[0], "algorithm": ALGORITHMS[0], "inner": INNERS[0]}
 
 
 def check_clusters(X: FloatArray, partition: Any, n_clusters: int | None, caller: str) -> Partitioner:
-    """How the points are to be clustered."""
+    """Partitions of the points by the given arguments."""
     if n_clusters is not None:
         n_clusters = check_integer(n_clusters, name="n_clusters", caller=caller, low=1, high=X.shape[0])
     return Partitioner(X, partition, n_clusters, caller)
 
 
 def check_both_clusters(n_clusters: Any, n_rows: int, n_columns: int, caller: str) -> tuple[int, int]:
-    """Clusters of the rows and of the columns, from one number for both or from two."""
+    """Numbers of row clusters and of column clusters, from one number for both or from two."""
     if isinstance(n_clusters, Sized) and not (isinstance(n_clusters, tuple) and len(n_clusters) == 2):
         raise ValueError(
             f"The 'n_clusters' parameter of {caller} must be an integer, or a tuple of two: for Y and for X. "
             f"Got {n_clusters!r} instead."
         )
-    of_rows, of_columns = n_clusters if isinstance(n_clusters, tuple) else (n_clusters, n_clusters)
+    n_row_clusters, n_column_clusters = n_clusters if isinstance(n_clusters, tuple) else (n_clusters, n_clusters)
     return (
-        check_integer(of_rows, name="n_clusters", caller=caller, low=1, high=n_rows),
-        check_integer(of_columns, name="n_clusters", caller=caller, low=1, high=n_columns),
+        check_integer(n_row_clusters, name="n_clusters", caller=caller, low=1, high=n_rows),
+        check_integer(n_column_clusters, name="n_clusters", caller=caller, low=1, high=n_columns),
     )
 
 
@@ -61,7 +62,7 @@ def check_goal(
     X: FloatArray,
     caller: str,
 ) -> Goal | None:
-    """What was asked for: a goal, or None when the ranks are given."""
+    """The goal, a tolerance or a budget; None when the ranks are given."""
     given = [name for name, value in (("tol", tol), ("memory", memory), ("rank", rank)) if value is not None]
     if len(given) > 1:
         got = " and ".join(f"'{name}'" for name in given)
@@ -82,8 +83,10 @@ def check_goal(
             f"budget. Got {memory!r} instead."
         )
     if not method.paper and method.sampling != "energy":
-        what = f"sampling={method.sampling!r}"
-        raise ValueError(f"The 'rank' parameter of {caller} must be given with {what}: it has no rule for the ranks.")
+        raise ValueError(
+            f"The 'rank' parameter of {caller} must be given with sampling={method.sampling!r}: it has no rule for the "
+            "ranks."
+        )
     if memory is not None:
         floats = check_memory(memory, X.itemsize, X.shape[0], name="memory", caller=caller)
         return Goal(None, floats, everything=isinstance(memory, str))
@@ -94,8 +97,8 @@ def check_goal(
     )
 
 
-def reserved(goal: Goal, kernel: Kernel, method: Method, X: FloatArray) -> Goal:
-    """The goal for the core of a kernel: of a budget there is less for it where the kernel takes floats of its own."""
+def core_goal(goal: Goal, kernel: Kernel, method: Method, X: FloatArray) -> Goal:
+    """The goal for the core of a kernel: a budget minus the floats of white noise, metrics and lengths."""
     if goal.memory is None:
         return goal
     floats = X.shape[0] if kernel.noise and not method.diagonal else 0
@@ -104,14 +107,17 @@ def reserved(goal: Goal, kernel: Kernel, method: Method, X: FloatArray) -> Goal:
     return replace(goal, memory=goal.memory - floats)
 
 
-def check_plan(plan: Any, X: FloatArray, kernel: Kernel, chosen: dict[str, Any], named: dict[str, Any]) -> None:
-    """A plan for these points, and beside it no choice that is not None, or not the first of its names."""
+def check_plan(plan: Any, X: FloatArray, kernel: Kernel, optional: dict[str, Any], defaulted: dict[str, Any]) -> None:
+    """Raise unless a plan is for these points and this kernel, and no other argument is given with it.
+
+    Arguments that are not given are None if ``optional``, and have their default if ``defaulted``.
+    """
     if not isinstance(plan, Plan):
         raise TypeError(
             f"The 'plan' parameter of factorize must be what plan() returns. Got {type(plan).__name__} instead."
         )
-    given = [name for name, value in chosen.items() if value is not None]
-    given += [name for name, value in named.items() if not (isinstance(value, str) and value == _FIRST_CHOICE[name])]
+    given = [name for name, value in optional.items() if value is not None]
+    given += [name for name, value in defaulted.items() if not (isinstance(value, str) and value == _DEFAULTS[name])]
     if given:
         raise ValueError(f"The 'plan' parameter of factorize takes the place of {given[0]!r}. Got both.")
     if X.shape != (plan.partition.n_points, plan.n_features):
@@ -130,7 +136,7 @@ def check_plan(plan: Any, X: FloatArray, kernel: Kernel, chosen: dict[str, Any],
 
 
 def check_basis(basis: Any, caller: str) -> None:
-    """Warn of the two former kinds of basis, which one has taken the place of."""
+    """Warn that the deprecated ``basis`` argument has no effect."""
     if basis is None:
         return
     check_choice(basis, ("svd", "skeleton"), name="basis", caller=caller)
@@ -150,15 +156,15 @@ def check_method(
     cutoff: float | None,
     caller: str,
 ) -> Method:
-    """The choices of a construction, those left out by the algorithm's own."""
+    """The method; arguments that are None take the default of the algorithm."""
     paper = check_choice(algorithm, ALGORITHMS, name="algorithm", caller=caller) == "paper"
-    chosen = ("randomized" if paper else "energy") if sampling is None else sampling
+    sampling = ("randomized" if paper else "energy") if sampling is None else sampling
     carried = not paper if diagonal is None else check_flag(diagonal, name="diagonal", caller=caller)
     if paper and carried:
         raise ValueError("diagonal=True contradicts algorithm='paper', which has no diagonal part.")
     return Method(
         paper,
-        check_choice(chosen, SAMPLINGS, name="sampling", caller=caller),
+        check_choice(sampling, SAMPLINGS, name="sampling", caller=caller),
         check_choice(inner, INNERS, name="inner", caller=caller),
         carried,
         None if cutoff is None else check_fraction(cutoff, name="cutoff", caller=caller),

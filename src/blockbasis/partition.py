@@ -1,7 +1,7 @@
-"""Points into clusters: contiguous ranges after a permutation, with centres and radii.
+"""Partitions of points into clusters: contiguous ranges after a permutation, with centres and radii.
 
-The paper's section 3.2.1 asks for clusters of small diameter in linear time: k-means and k-centers. Random clusters
-are its control.
+Clusters of small diameter are computed in linear time by k-means or k-centers (section 3.2.1 of the paper). Random
+clusters are the paper's control.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from blockbasis._utils.validation import check_choice, check_labels
 
 PARTITIONS = ("kmeans", "kcenters", "random")
 
-#: Radii that differ by no more are equal but for the precision of the points.
-_SAME_RADII = 1e-4
+#: Relative difference of radii that is due to the precision of the points.
+_RADIUS_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,8 @@ class Partition:
     starts : ndarray of shape (n_clusters + 1,)
         Cluster i is ``X[order][starts[i]:starts[i + 1]]``.
     centers : ndarray of shape (n_clusters, d)
-        In a factorization, in the coordinates of the kernel, as the radii: see `Kernel.coordinates`.
+        Centres of the clusters. In a factorization, centres and radii are in the coordinates of the kernel: see
+        `Kernel.coordinates`.
     radii : ndarray of shape (n_clusters,)
         Largest distance of a cluster's points from its centre.
 
@@ -67,6 +68,7 @@ class Partition:
 
     @property
     def sizes(self) -> IntArray:
+        """Number of points of each cluster."""
         return np.diff(self.starts)
 
     @property
@@ -90,15 +92,14 @@ class Partition:
         return nearest(X, self.centers)
 
     def regroup(self, X: FloatArray) -> Partition:
-        """Other points, grouped under the same centres; a cluster may then be empty."""
-        labels = self.assign(X)
-        return _group(X, labels, self.centers)
+        """Partition of other points by the nearest centre; clusters may be empty."""
+        return _group(X, self.assign(X), self.centers)
 
 
 def make_partition(X: FloatArray, n_clusters: int, method: Any, rng: np.random.Generator, *, caller: str) -> Partition:
-    """Partition of ``X`` by the method's name, by labels, or a `Partition` of these points as it is.
+    """Partition of ``X`` by the name of a method, by labels, or by a given `Partition` of these points.
 
-    Fewer clusters than asked for come back where the points do not have that many distinct places.
+    There are fewer clusters than ``n_clusters`` where there are fewer distinct points.
     """
     if isinstance(method, Partition):
         if method.n_points != X.shape[0] or method.centers.shape[1] != X.shape[1]:
@@ -111,22 +112,24 @@ def make_partition(X: FloatArray, n_clusters: int, method: Any, rng: np.random.G
             raise ValueError(
                 f"The 'partition' parameter of {caller} must have no empty cluster. Got {empty} of them instead."
             )
-        return method if _fits(method, X) else from_labels(X, method.labels)
+        return method if _has_radii(method, X) else from_labels(X, method.labels)
     if not isinstance(method, str):
         return from_labels(X, check_labels(method, X.shape[0], name="partition", caller=caller))
     check_choice(method, PARTITIONS, name="partition", caller=caller)
     return {"kmeans": kmeans, "kcenters": kcenters, "random": random_clusters}[method](X, n_clusters, rng)
 
 
-def _fits(partition: Partition, X: FloatArray) -> bool:
-    """Whether centres and radii are those of these points, and not of points in the coordinates of another kernel."""
+def _has_radii(partition: Partition, X: FloatArray) -> bool:
+    """Whether the radii are those of the given points: a partition may be in the coordinates of another kernel."""
     ordered = _group(X[partition.order], np.repeat(np.arange(partition.n_clusters), partition.sizes), partition.centers)
-    return np.allclose(ordered.radii, partition.radii, rtol=_SAME_RADII, atol=_SAME_RADII * ordered.radii.max())
+    return np.allclose(
+        ordered.radii, partition.radii, rtol=_RADIUS_TOLERANCE, atol=_RADIUS_TOLERANCE * ordered.radii.max()
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class Partitioner:
-    """Partitions of the same points by the caller's choice, for any number of clusters.
+    """Partitions of the same points by one method, for any number of clusters.
 
     Parameters
     ----------
@@ -134,9 +137,9 @@ class Partitioner:
     method : str, Partition or labels
         As `make_partition` takes it.
     n_clusters : int or None
-        The number asked for; labels or a `Partition` must have it.
+        Requested number of clusters; labels or a `Partition` must have this number.
     caller : str
-        Named in messages.
+        Name of the public function, for error messages.
     """
 
     X: FloatArray
@@ -146,44 +149,44 @@ class Partitioner:
 
     @property
     def given(self) -> int | None:
-        """The number of clusters when there is no choice: any number for labels, which do not look at it."""
+        """The number of clusters where it is given; 1 for labels, which do not depend on it."""
         return self.n_clusters if isinstance(self.method, str) else 1
 
     @property
     def by_method(self) -> bool:
-        """Whether the clusters follow from the points, and are not given."""
+        """Whether the clusters are computed from the points, and not given."""
         return isinstance(self.method, str)
 
     def __call__(
         self,
         k: int,
         rng: np.random.Generator,
-        chosen: IntArray | None = None,
+        subset: IntArray | None = None,
         effort: KMeansEffort | None = None,
     ) -> Partition:
-        """Clusters of the points, or of some of them: ``k`` of them, or as labels say."""
-        points = self.X if chosen is None else self.X[chosen]
+        """Partition of the points, or of a subset, into ``k`` clusters, or by the given labels."""
+        points = self.X if subset is None else self.X[subset]
         if effort is not None and isinstance(self.method, str) and self.method == "kmeans":
             return kmeans(points, k, rng, effort)
-        parts = make_partition(points, k, self.method, rng, caller=self.caller)
-        if self.n_clusters is not None and not isinstance(self.method, str) and parts.n_clusters != self.n_clusters:
+        partition = make_partition(points, k, self.method, rng, caller=self.caller)
+        if self.n_clusters is not None and not self.by_method and partition.n_clusters != self.n_clusters:
             raise ValueError(
                 f"The 'n_clusters' parameter of {self.caller} must be that of the partition given, "
-                f"{parts.n_clusters}, or left out. Got {self.n_clusters} instead."
+                f"{partition.n_clusters}, or left out. Got {self.n_clusters} instead."
             )
-        return parts
+        return partition
 
 
 @dataclass(frozen=True)
 class KMeansEffort:
-    """How thoroughly k-means works.
+    """Size of the subsample and number of iterations of k-means.
 
     Parameters
     ----------
     points, points_per_cluster : int
-        It sees at most so many points, or so many for each cluster if that is more.
+        Largest number of points of the subsample, in all or for each cluster, whichever is more.
     iterations : int
-        Lloyd iterations at the most.
+        Largest number of Lloyd iterations.
     """
 
     points: int
@@ -192,35 +195,36 @@ class KMeansEffort:
 
 
 THOROUGH = KMeansEffort(20_000, 100, 100)
-#: More does not make a planned factorization smaller by more than a per cent or two.
+#: For planned factorizations: with more effort they would be smaller by a per cent or two.
 QUICK = KMeansEffort(10_000, 50, 20)
-#: A survey compares numbers of clusters.
+#: For surveys, which compare numbers of clusters.
 ROUGH = KMeansEffort(4_000, 20, 8)
 
-#: Starting centres of many clusters are chosen among so many points for each, without comparing several candidates.
+#: The initial centres of more than ``_MANY_CLUSTERS`` clusters are chosen from this many points for each cluster, with
+#: one candidate for each centre.
 _MANY_CLUSTERS = 100
-_START_POINTS_PER_CLUSTER = 10
+_INITIAL_POINTS_PER_CLUSTER = 10
 
 
 def kmeans(X: FloatArray, n_clusters: int, rng: np.random.Generator, effort: KMeansEffort = THOROUGH) -> Partition:
-    """k-means on a subsample when the points are many, then one pass that assigns every point."""
+    """k-means on a subsample when the points are many, then the nearest centre of every point."""
     limit = max(effort.points, effort.points_per_cluster * n_clusters)
-    seen = X if X.shape[0] <= limit else X[np.sort(rng.choice(X.shape[0], limit, replace=False))]
+    sample = X if X.shape[0] <= limit else X[np.sort(rng.choice(X.shape[0], limit, replace=False))]
     seed = int(rng.integers(2**31))
-    start: Any = "k-means++"
+    initial: Any = "k-means++"
     if n_clusters > _MANY_CLUSTERS and effort is not THOROUGH:
-        some = seen[rng.permutation(len(seen))[: _START_POINTS_PER_CLUSTER * n_clusters]]
-        start, _ = kmeans_plusplus(some, n_clusters, random_state=seed, n_local_trials=1)
-    model = KMeans(n_clusters, init=start, n_init=1, max_iter=effort.iterations, random_state=seed)
+        points = sample[rng.permutation(len(sample))[: _INITIAL_POINTS_PER_CLUSTER * n_clusters]]
+        initial, _ = kmeans_plusplus(points, n_clusters, random_state=seed, n_local_trials=1)
+    model = KMeans(n_clusters, init=initial, n_init=1, max_iter=effort.iterations, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters
-        model.fit(seen)
-    labels = model.labels_ if seen is X else nearest(X, model.cluster_centers_)
+        model.fit(sample)
+    labels = model.labels_ if sample is X else nearest(X, model.cluster_centers_)
     return from_labels(X, labels)
 
 
 def kcenters(X: FloatArray, n_clusters: int, rng: np.random.Generator) -> Partition:
-    """Farthest-point clustering: each centre is the point farthest from those before it."""
+    """Farthest-point clustering: each centre is the point farthest from the previous centres."""
     first = int(rng.integers(X.shape[0]))
     chosen = [first]
     labels = np.zeros(X.shape[0], dtype=np.intp)
@@ -238,13 +242,13 @@ def kcenters(X: FloatArray, n_clusters: int, rng: np.random.Generator) -> Partit
 
 
 def random_clusters(X: FloatArray, n_clusters: int, rng: np.random.Generator) -> Partition:
-    """Clusters of equal size that ignore where the points are."""
+    """Random clusters of equal size."""
     labels = rng.permutation(np.arange(X.shape[0]) % n_clusters)
     return from_labels(X, labels)
 
 
 def from_labels(X: FloatArray, labels: IntArray) -> Partition:
-    """Clusters given by a label for each point; labels that no point has leave no empty cluster."""
+    """Partition by a label for each point, with one cluster for each distinct label."""
     _, compact = np.unique(labels, return_inverse=True)
     sizes = np.bincount(compact)
     order = np.argsort(compact, kind="stable")
@@ -264,19 +268,19 @@ def _group(X: FloatArray, labels: IntArray, centers: FloatArray) -> Partition:
 
 
 def nearest(X: FloatArray, centers: FloatArray) -> IntArray:
-    """The nearest centre of each point; both centred first, since distances far from the origin cancel."""
+    """The nearest centre of each point, computed in coordinates relative to the mean centre to avoid cancellation."""
     middle = centers.mean(axis=0)
     return np.asarray(pairwise_distances_argmin(X - middle, centers - middle), dtype=np.intp)
 
 
 def two_nearest(X: FloatArray, centers: FloatArray) -> IntArray:
-    """The nearest centre of each point and the one after it, of shape (n, 2); the same twice where there is one."""
-    found = nearest_points(centers, X, min(2, len(centers)))
-    return found if len(centers) > 1 else np.repeat(found, 2, axis=1)
+    """The two nearest centres of each point, of shape (n, 2); the same centre twice where there is only one."""
+    indices = nearest_points(centers, X, min(2, len(centers)))
+    return indices if len(centers) > 1 else np.repeat(indices, 2, axis=1)
 
 
 def nearest_points(X: FloatArray, places: FloatArray, count: int) -> IntArray:
-    """The ``count`` points of X nearest to each place, in the precision of the places."""
+    """The ``count`` points of X nearest to each of the ``places``, computed in the dtype of the places."""
     middle = X.mean(axis=0)
     search = NearestNeighbors(n_neighbors=count, algorithm="brute").fit((X - middle).astype(places.dtype))
     return np.asarray(search.kneighbors((places - middle).astype(places.dtype), return_distance=False))

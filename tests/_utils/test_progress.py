@@ -54,7 +54,7 @@ def test_a_factorization_tells_its_stages_to_the_end(cloud, arguments):
 def test_a_plan_tells_too(cloud):
     events = []
     bb.plan(cloud, bb.Gaussian(0.5), tol=0.1, rng=0, progress=events.append)
-    assert {event.stage.split()[0] for event in events} == {"look"}
+    assert {event.stage.split()[0] for event in events} == {"survey"}
 
 
 def test_progress_changes_nothing(cloud):
@@ -153,7 +153,7 @@ def test_an_interrupt_ends_the_work_and_leaves_nothing(tmp_path):
         [sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert child.stdout is not None
-    assert child.stdout.readline().startswith("look")
+    assert child.stdout.readline().startswith("survey")
     child.send_signal(signal.SIGINT)
     _, said = child.communicate(timeout=300)
     assert child.returncode != 0

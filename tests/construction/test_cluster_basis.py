@@ -9,21 +9,24 @@ import blockbasis as bb
 from blockbasis.construction.cluster_basis import (
     basis_of_sketch,
     decay_rate,
-    most_directions,
+    identity_basis,
+    max_rank,
     rank_of_gain,
     sketch_block,
     sketched_basis,
-    whole_basis,
 )
 from blockbasis.construction.method import ACCURATE, FAST, SURVEY
-from blockbasis.construction.sampled_block import evaluate_block, sample_block
-from blockbasis.construction.sampling import every_column
+from blockbasis.construction.sampling import evaluate_block, every_column, sample_block
 from blockbasis.datasets import unit_cube_mixture
 from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.partition import from_labels, kmeans
 
 #: Samples so few that clusters of some hundred points are sampled.
-FEW = replace(FAST, rows=10, least_rows=100, whole=150, least_columns=120, negligible=1e-4)
+FEW = replace(FAST, rows=10, min_rows=100, all_rows_size=150, min_columns=120, negligible=1e-4)
+
+
+def with_diagonal(sizes, diagonal):
+    return sizes if diagonal else replace(sizes, diagonal_rounds=0)
 
 
 def case(seed, n=600, h=0.5, k=3):
@@ -50,7 +53,7 @@ def test_values_are_orthonormal_on_the_sampled_rows(sizes, diagonal, h):
     """Scaled as for the whole cluster. Cholesky squares the condition of the fit, which is near one."""
     for seed in range(3):
         matrix, parts = case(seed, h=h)
-        basis = sketched_basis(matrix, parts, 0, 8, sizes, np.random.default_rng(seed), diagonal=diagonal)
+        basis = sketched_basis(matrix, parts, 0, 8, with_diagonal(sizes, diagonal), np.random.default_rng(seed))
         values = basis.values * basis.scale
         np.testing.assert_allclose(values.T @ values, np.eye(basis.rank), atol=1e-9)
         assert basis.rank == 8 and basis.size == parts.sizes[0]
@@ -61,7 +64,7 @@ def test_values_are_orthonormal_on_the_sampled_rows(sizes, diagonal, h):
 def test_evaluation_gives_the_values_again(diagonal, h):
     for seed in range(3):
         matrix, parts = case(seed, h=h)
-        basis = sketched_basis(matrix, parts, 1, 6, FEW, np.random.default_rng(seed), diagonal=diagonal)
+        basis = sketched_basis(matrix, parts, 1, 6, with_diagonal(FEW, diagonal), np.random.default_rng(seed))
         assert len(basis.rows) < basis.size
         again = basis.evaluate(matrix, basis.rows)
         np.testing.assert_allclose(again, basis.values, atol=1e-9 * np.abs(basis.coefficients).max())
@@ -71,7 +74,7 @@ def test_a_landmark_does_not_steer_its_own_function():
     """What its entry with itself has beyond the entries around it is taken out: all of it where it sees no other."""
     for seed in range(5):
         matrix, parts = case(seed, h=0.05)
-        basis = sketched_basis(matrix, parts, 0, 6, FEW, np.random.default_rng(seed), diagonal=True)
+        basis = sketched_basis(matrix, parts, 0, 6, FEW, np.random.default_rng(seed))
         D = basis.landmark_diagonal
         own = basis.landmarks < parts.starts[1]
         assert D.min() >= 0 and 0.5 < D.max() <= 1 and (D[~own] == 0).all()
@@ -80,13 +83,13 @@ def test_a_landmark_does_not_steer_its_own_function():
         np.testing.assert_allclose(
             basis.evaluate(matrix, basis.landmarks), plain - spikes, atol=1e-9 * np.abs(plain).max()
         )
-        without = sketched_basis(matrix, parts, 0, 6, FEW, np.random.default_rng(seed), diagonal=False)
+        without = sketched_basis(matrix, parts, 0, 6, with_diagonal(FEW, False), np.random.default_rng(seed))
         assert (without.landmark_diagonal == 0).all()
 
 
 def test_truncation_keeps_the_leading_functions():
     matrix, parts = case(0)
-    basis = sketched_basis(matrix, parts, 0, 8, FEW, np.random.default_rng(0), diagonal=True)
+    basis = sketched_basis(matrix, parts, 0, 8, FEW, np.random.default_rng(0))
     small = basis.truncated(3)
     assert small.rank == 3 and len(small.residuals) == 4
     points = parts.cluster(0)
@@ -112,7 +115,7 @@ def test_sampled_rows_are_nearly_as_good_as_all_rows_and_the_best(h):
         best = np.linalg.svd(matrix.block(cluster, slice(0, 1200)), full_matrices=False)[0][:, :10]
         least = left_over(matrix, cluster, best)
         for sizes, found in ((FEW, sampled), (ACCURATE, whole)):
-            basis = sketched_basis(matrix, parts, 0, 10, sizes, np.random.default_rng(seed), diagonal=False)
+            basis = sketched_basis(matrix, parts, 0, 10, with_diagonal(sizes, False), np.random.default_rng(seed))
             Q = np.linalg.qr(basis.evaluate(matrix, cluster))[0]
             found.append(left_over(matrix, cluster, Q) / least)
     assert np.mean(whole) < 1.15
@@ -127,16 +130,16 @@ def test_residuals_fall_to_what_the_basis_leaves(h):
         matrix, parts = case(seed, h=h)
         cluster = parts.cluster(0)
         block = evaluate_block(matrix, cluster, np.arange(cluster.start, cluster.stop), every_column(matrix))
-        sketch = sketch_block(matrix, block, 12, FAST, np.random.default_rng(seed), diagonal=False)
+        sketch = sketch_block(matrix, block, 12, with_diagonal(FAST, False), np.random.default_rng(seed))
         basis = basis_of_sketch(sketch, 12, FAST, np.random.default_rng(seed), singular_vectors=True)
         assert (np.diff(basis.residuals) <= 1e-9 * basis.residuals[0]).all()
         whole = matrix.block(cluster, slice(0, matrix.shape[0]))
-        assert basis.norm == pytest.approx((whole**2).sum())
-        assert basis.residuals[0] == pytest.approx(2 * basis.norm - (whole[:, cluster] ** 2).sum())
+        energy = (whole**2).sum()
+        assert basis.residuals[0] == pytest.approx(2 * energy - (whole[:, cluster] ** 2).sum())
         for rank in (1, 6, 12):
             truth = left_over(matrix, cluster, basis.vectors[:, :rank])
             # Residuals are differences of the norm: rounding is that of the norm.
-            assert basis.residuals[rank] == pytest.approx(truth, rel=0.02, abs=1e-9 * basis.norm)
+            assert basis.residuals[rank] == pytest.approx(truth, rel=0.02, abs=1e-9 * energy)
 
 
 def test_residuals_of_samples_are_near_the_truth():
@@ -144,7 +147,7 @@ def test_residuals_of_samples_are_near_the_truth():
     ratios = []
     for seed in range(8):
         matrix, parts = case(seed, n=1200, h=0.5, k=2)
-        basis = sketched_basis(matrix, parts, 0, 8, FEW, np.random.default_rng(seed), diagonal=False)
+        basis = sketched_basis(matrix, parts, 0, 8, with_diagonal(FEW, False), np.random.default_rng(seed))
         Q = np.linalg.qr(basis.evaluate(matrix, parts.cluster(0)))[0]
         ratios.append(basis.residuals[-1] / left_over(matrix, parts.cluster(0), Q))
     assert 0.4 < np.exp(np.mean(np.log(ratios))) < 1.2
@@ -154,7 +157,7 @@ def test_singular_vectors_of_all_rows_are_the_basis():
     matrix, parts = case(0)
     cluster = parts.cluster(1)
     block = evaluate_block(matrix, cluster, np.arange(cluster.start, cluster.stop), every_column(matrix))
-    sketch = sketch_block(matrix, block, 5, ACCURATE, np.random.default_rng(0), diagonal=False)
+    sketch = sketch_block(matrix, block, 5, with_diagonal(ACCURATE, False), np.random.default_rng(0))
     basis = basis_of_sketch(sketch, 5, ACCURATE, np.random.default_rng(0), singular_vectors=True)
     exact = np.linalg.svd(matrix.block(cluster, slice(0, 600)))[0][:, :5]
     assert np.linalg.svd(basis.vectors.T @ exact, compute_uv=False).min() > 1 - 1e-3  # one power iteration
@@ -164,7 +167,7 @@ def test_singular_vectors_of_all_rows_are_the_basis():
 def test_a_whole_cluster_is_exact():
     for seed in range(3):
         matrix, parts = case(seed, n=60, h=0.3)
-        basis = whole_basis(matrix, parts, 0, np.random.default_rng(seed))
+        basis = identity_basis(matrix, parts, 0, np.random.default_rng(seed))
         size = parts.sizes[0]
         np.testing.assert_array_equal(basis.vectors, np.eye(size))
         assert basis.rank == size and basis.residuals[-1] == 0
@@ -183,9 +186,9 @@ def test_a_basis_has_the_functions_that_gain_enough(guess):
     for seed in range(4):
         matrix, parts = case(seed, n=1500, h=0.5)
         rng = np.random.default_rng(seed)
-        whole = sketched_basis(matrix, parts, 0, 60, FAST, rng, diagonal=False)
+        whole = sketched_basis(matrix, parts, 0, 60, with_diagonal(FAST, False), rng)
         least = float(-np.diff(whole.residuals)[20])
-        basis = sketched_basis(matrix, parts, 0, guess, FAST, rng, diagonal=False, least_gain=least)
+        basis = sketched_basis(matrix, parts, 0, guess, with_diagonal(FAST, False), rng, least_gain=least)
         assert basis.rank >= 18
         assert len(basis.residuals) == basis.rank + 1
         ranks.append(basis.rank)
@@ -194,8 +197,8 @@ def test_a_basis_has_the_functions_that_gain_enough(guess):
 
 def test_a_cluster_whose_functions_all_gain_is_kept_whole():
     matrix, parts = case(0, n=90, h=0.05)
-    basis = sketched_basis(matrix, parts, 0, 3, FEW, np.random.default_rng(0), diagonal=False, least_gain=1e-12)
-    assert basis.rank == basis.size > most_directions(basis.size)
+    basis = sketched_basis(matrix, parts, 0, 3, with_diagonal(FEW, False), np.random.default_rng(0), least_gain=1e-12)
+    assert basis.rank == basis.size > max_rank(basis.size)
 
 
 def test_rank_of_gain_counts_gains_made_non_increasing():
@@ -225,7 +228,7 @@ def test_isolated_points_give_finite_results(sizes, diagonal):
     parts = from_labels(X, np.arange(500) // 250)
     matrix = KernelMatrix(bb.Gaussian(1e-3), X)
     for seed in range(3):
-        basis = sketched_basis(matrix, parts, 0, 5, sizes, np.random.default_rng(seed), diagonal=diagonal)
+        basis = sketched_basis(matrix, parts, 0, 5, with_diagonal(sizes, diagonal), np.random.default_rng(seed))
         assert finite(basis)
         assert np.isfinite(basis.evaluate(matrix, parts.cluster(0))).all()
         assert (basis.diagonal == 1).all() or not diagonal
@@ -238,20 +241,20 @@ def test_duplicate_points_give_finite_results(diagonal):
     parts = from_labels(X, np.arange(420) // 210)
     matrix = KernelMatrix(bb.Gaussian(1.0), X)
     for seed in range(3):
-        basis = sketched_basis(matrix, parts, 0, 20, FEW, np.random.default_rng(seed), diagonal=diagonal)
+        basis = sketched_basis(matrix, parts, 0, 20, with_diagonal(FEW, diagonal), np.random.default_rng(seed))
         assert finite(basis)
         assert basis.rank <= 7
         Q = np.linalg.qr(basis.evaluate(matrix, parts.cluster(0)))[0]
         assert left_over(matrix, parts.cluster(0), Q) < 1e-6
 
 
-def test_columns_are_many_where_points_are_lonely():
+def test_more_columns_are_sampled_for_isolated_points():
     X = np.random.default_rng(0).normal(size=(6000, 6))
     parts = from_labels(X, np.arange(6000) // 3000)
-    lonely, social = (
+    isolated, smooth = (
         sample_block(KernelMatrix(bb.Gaussian(h), X), parts, 0, 4, SURVEY, np.random.default_rng(0)) for h in (0.1, 3.0)
     )
-    assert len(social.columns) < 400 < 1200 < len(lonely.columns) < 1800  # a quarter of all
+    assert len(smooth.columns) < 400 < 1200 < len(isolated.columns) < 1800  # a quarter of all
 
 
 def test_own_columns_are_among_the_rows():
@@ -260,5 +263,5 @@ def test_own_columns_are_among_the_rows():
         matrix, parts = case(seed)
         block = sample_block(matrix, parts, 1, 4, FEW, np.random.default_rng(seed))
         assert np.isin(block.columns[block.own_columns], block.rows).all()
-        B = block.without(block.own_entries)
+        B = block.minus_diagonal(block.kernel_diagonal)
         np.testing.assert_allclose(B[block.coincident], 0, atol=1e-12)

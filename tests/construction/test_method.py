@@ -19,7 +19,7 @@ def test_only_the_default_is_sketched(paper, sampling, inner, sketched):
 
 
 def test_samples_shrink_with_what_they_are_for():
-    for name in ("rows", "least_rows", "whole", "columns", "rows", "landmarks", "inner_rows"):
+    for name in ("rows", "min_rows", "all_rows_size", "columns", "rows", "landmarks", "inner_rows"):
         assert getattr(ACCURATE, name) >= getattr(FAST, name) >= getattr(SURVEY, name)
     for sizes in (ACCURATE, FAST):  # a least-squares fit needs more rows than landmarks, and C more rows than functions
         assert sizes.rows > sizes.landmarks > 1

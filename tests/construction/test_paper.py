@@ -4,17 +4,18 @@ import numpy as np
 import pytest
 
 import blockbasis as bb
-from blockbasis.construction import pivoting
+from blockbasis.construction import coordinates
 from blockbasis.construction.paper import (
+    column_pool,
     pairwise_block,
     paper_basis,
-    pool_of_cluster,
     randomized_sampling,
     randomized_svd,
 )
 from blockbasis.construction.sampling import every_column, uniform_sampling
 from blockbasis.kernels import as_kernel
 from blockbasis.kernels.evaluator import KernelMatrix
+from blockbasis.partition import from_labels
 
 N, CLUSTER = 80, slice(20, 40)
 
@@ -100,7 +101,7 @@ def test_tiles_leave_the_entries_and_the_error_of_the_papers_algorithm(monkeypat
     X = np.random.default_rng(0).normal(size=(3000, 3))
     errors, entries = {}, {}
     for tile in (2**40, 2**12):
-        monkeypatch.setattr(pivoting, "_PIVOTED_ENTRIES", tile)
+        monkeypatch.setattr(coordinates, "_PIVOTED_ENTRIES", tile)
         found = [
             bb.factorize(X, bb.Gaussian(1.0), n_clusters=4, rank=15, algorithm="paper", sampling=algorithm, rng=seed)
             for seed in range(5)
@@ -111,13 +112,13 @@ def test_tiles_leave_the_entries_and_the_error_of_the_papers_algorithm(monkeypat
     np.testing.assert_allclose(entries[2**12], entries[2**40], rtol=0.1)
 
 
-def test_pool_is_of_the_clusters_own_points(matrix, low_rank):
-    pool = pool_of_cluster(matrix, CLUSTER, 5, np.random.default_rng(0))
-    assert len(pool) == 5
+def test_the_pool_has_important_points_of_every_cluster(matrix, low_rank):
+    partition = from_labels(np.zeros((80, 1)), np.repeat(np.arange(4), 20))
+    pool = column_pool(matrix, partition, 5, np.random.default_rng(0), 1)
     assert (np.diff(pool) > 0).all()
-    assert pool.min() >= 20
-    assert pool.max() < 40
-    assert len(pool_of_cluster(low_rank, CLUSTER, 9, np.random.default_rng(0))) == 4
+    counts = np.bincount(pool // 20)  # negligible pivots are dropped
+    assert counts.min() >= 1 and counts.max() == 5 and len(counts) == 4
+    assert len(column_pool(low_rank, partition, 9, np.random.default_rng(0), 1)) == 4 * 4
 
 
 # --- Algorithm 4 -----------------------------------------------------------------------------------------------------

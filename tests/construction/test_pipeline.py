@@ -5,7 +5,14 @@ import pytest
 
 import blockbasis as bb
 from blockbasis.construction.method import ACCURATE, FAST, Method
-from blockbasis.construction.pipeline import assemble, factorize_with_ranks, make_bases, orthonormalize, sketched_draft
+from blockbasis.construction.pipeline import (
+    Construction,
+    assemble,
+    factorize_with_ranks,
+    make_bases,
+    orthonormalize,
+    sketched_draft,
+)
 from blockbasis.datasets import unit_cube_mixture
 from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.operators.entries import Entries
@@ -54,10 +61,11 @@ def test_an_operator_is_its_draft_at_all_points():
     """U C Uᵀ = Y C' Yᵀ: the change of bases cancels."""
     for seed in range(3):
         X, matrix, parts = case(seed)
+        construction = Construction(matrix, parts, SKETCHED, FAST, 1)
         ranks = np.full(4, 9)
         streams = np.random.default_rng(seed).spawn(2)
-        bases = make_bases(matrix, parts, ranks, SKETCHED, FAST, streams[0], 1)
-        draft = sketched_draft(matrix, parts, bases, SKETCHED, FAST, streams[1], 1)
+        bases = make_bases(construction, ranks, streams[0])
+        draft = sketched_draft(construction, bases, streams[1])
         A = assemble(matrix, parts, draft, Entries(0, 0), 1, diagonal=False)
         C = draft.inner.todense()
         Y = np.zeros((600, int(ranks.sum())))
@@ -71,9 +79,10 @@ def test_an_operator_is_its_draft_at_all_points():
 
 def test_a_truncated_draft_is_the_leading_part():
     _, matrix, parts = case(0)
+    construction = Construction(matrix, parts, SKETCHED, FAST, 1)
     streams = np.random.default_rng(0).spawn(2)
-    bases = make_bases(matrix, parts, np.full(4, 9), SKETCHED, FAST, streams[0], 1)
-    draft = sketched_draft(matrix, parts, bases, SKETCHED, FAST, streams[1], 1)
+    bases = make_bases(construction, np.full(4, 9), streams[0])
+    draft = sketched_draft(construction, bases, streams[1])
     ranks = np.array([2, 9, 4, 1])
     small = draft.truncated(ranks)
     np.testing.assert_array_equal(small.ranks, ranks)
@@ -83,11 +92,12 @@ def test_a_truncated_draft_is_the_leading_part():
 
 def test_blocks_of_unchanged_clusters_are_not_evaluated_again():
     _, matrix, parts = case(0)
+    construction = Construction(matrix, parts, SKETCHED, FAST, 1)
     streams = np.random.default_rng(0).spawn(2)
-    bases = make_bases(matrix, parts, np.full(4, 6), SKETCHED, FAST, streams[0], 1)
-    draft = sketched_draft(matrix, parts, bases, SKETCHED, FAST, streams[1], 1)
+    bases = make_bases(construction, np.full(4, 6), streams[0])
+    draft = sketched_draft(construction, bases, streams[1])
     before = matrix.entries
-    again = sketched_draft(matrix, parts, bases, SKETCHED, FAST, streams[1], 1, known=(draft, np.ones(4, dtype=bool)))
+    again = sketched_draft(construction, bases, streams[1], known=(draft, np.ones(4, dtype=bool)))
     assert matrix.entries == before
     np.testing.assert_array_equal(again.inner.todense(), draft.inner.todense())
 

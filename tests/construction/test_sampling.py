@@ -205,7 +205,7 @@ def test_columns_of_every_cluster_have_the_same_chance_and_come_once():
     counts, rng, times = np.array([2, 3, 0, 10]), np.random.default_rng(0), 4000
     seen = np.zeros(21)
     for _ in range(times):
-        columns = sampling._one_of_each_part(parts, counts, rng)
+        columns = sampling._stratified_columns(parts, counts, rng)
         assert (np.diff(columns) > 0).all() and (np.bincount(labels[columns], minlength=4) == counts).all()
         seen[columns] += 1
     chances = (counts / parts.sizes)[labels]

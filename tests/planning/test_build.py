@@ -98,7 +98,7 @@ def test_a_warning_says_that_a_tolerance_is_not_met(monkeypatch):
     """Ranks of one, and no more than one chance to raise them."""
     X = DATA["mixture"](800, 0)
     plan = bb.plan(X, bb.Gaussian(0.5), tol=1e-4, n_clusters=4, rng=0)
-    monkeypatch.setattr(build, "_RAISES", 1)
+    monkeypatch.setattr(build, "_MAX_RAISES", 1)
     poor = dataclasses.replace(plan, sketched=np.ones_like(plan.ranks), least_gains=None)
     with pytest.warns(
         bb.AccuracyWarning, match=r"The tolerance of 0.0001 was not reached: the relative error is about"

@@ -5,7 +5,7 @@ import pytest
 
 import blockbasis as bb
 from blockbasis.construction.method import FAST, Method
-from blockbasis.construction.pipeline import assemble, make_bases, sketched_draft
+from blockbasis.construction.pipeline import Construction, assemble, make_bases, sketched_draft
 from blockbasis.datasets import unit_cube_mixture
 from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.operators.entries import Entries
@@ -22,8 +22,9 @@ def case():
     parts = kmeans(X, 6, np.random.default_rng(0))
     matrix = KernelMatrix(bb.Gaussian(0.3), X[parts.order])
     streams = np.random.default_rng(0).spawn(2)
-    bases = make_bases(matrix, parts, np.full(6, 8), SKETCHED, FAST, streams[0], 1)
-    return X, matrix, parts, sketched_draft(matrix, parts, bases, SKETCHED, FAST, streams[1], 1)
+    construction = Construction(matrix, parts, SKETCHED, FAST, 1)
+    bases = make_bases(construction, np.full(6, 8), streams[0])
+    return X, matrix, parts, sketched_draft(construction, bases, streams[1])
 
 
 def checked(case, seed=0, ranks=None, **settings):
@@ -78,8 +79,9 @@ def test_a_perfect_draft_has_no_error():
     X = unit_cube_mixture(40, 2, rng=0)
     parts = from_labels(X, np.arange(40) % 2)
     matrix = KernelMatrix(bb.Gaussian(0.5), X[parts.order])
-    bases = make_bases(matrix, parts, np.full(2, 40), SKETCHED, FAST, np.random.default_rng(0), 1)
-    draft = sketched_draft(matrix, parts, bases, SKETCHED, FAST, np.random.default_rng(0), 1)
+    construction = Construction(matrix, parts, SKETCHED, FAST, 1)
+    bases = make_bases(construction, np.full(2, 40), np.random.default_rng(0))
+    draft = sketched_draft(construction, bases, np.random.default_rng(0))
     check = HeldOutCheck(matrix, parts, np.zeros(2), np.random.default_rng(0))
     measured = check.measure(draft, check.evaluate(matrix, draft, 1), draft.ranks, diagonal=True, spectral=True)
     assert measured.relative().value < 1e-14

@@ -67,7 +67,7 @@ def test_work_grows_with_points_ranks_and_blocks():
 
 
 def test_few_points_take_no_more_entries_than_there_are():
-    assert building_work(np.full(10, 100), np.full(10, 60), 1.0, FAST, known=True).entries <= dense_floats(1000)
+    assert building_work(np.full(10, 100), np.full(10, 60), 1.0, FAST, cached=True).entries <= dense_floats(1000)
 
 
 def test_seconds_are_work_over_speed():

@@ -8,7 +8,7 @@ from blockbasis.construction.method import Method
 from blockbasis.kernels.evaluator import CachedKernelMatrix
 from blockbasis.partition import from_labels
 from blockbasis.planning import goal as module
-from blockbasis.planning.goal import Goal, Job
+from blockbasis.planning.goal import Goal, Request
 
 SKETCHED = Method(paper=False, sampling="energy", inner="sampled", diagonal=True, cutoff=None)
 
@@ -30,17 +30,17 @@ def test_a_ridge_allows_what_its_solutions_do_not_notice():
 
 def test_few_points_are_evaluated_once(monkeypatch):
     X = np.random.default_rng(0).normal(size=(50, 2))
-    job = Job(X, bb.Gaussian(1.0), Goal(0.1, None), SKETCHED, 1)
+    request = Request(X, bb.Gaussian(1.0), Goal(0.1, None), SKETCHED, 1)
     parts = from_labels(X, np.arange(50) % 3)
     for _ in range(2):
-        matrix = job.matrix(parts)
+        matrix = request.matrix(parts)
         assert isinstance(matrix, CachedKernelMatrix)
         expected = bb.Gaussian(1.0)(X[parts.order])
         np.testing.assert_allclose(matrix.block(slice(0, 50), slice(0, 50)), expected, atol=1e-14)
-    assert job.counter.value == 50 * 51 // 2
+    assert request.counter.value == 50 * 51 // 2
     monkeypatch.setattr(module, "FEW_POINTS", 10)
-    monkeypatch.setattr(module, "_SOME_THOUSAND_POINTS", 20)
-    other = Job(X, bb.Gaussian(1.0), Goal(0.1, None), SKETCHED, 1)
+    monkeypatch.setattr(module, "_MAX_CACHED_POINTS", 20)
+    other = Request(X, bb.Gaussian(1.0), Goal(0.1, None), SKETCHED, 1)
     plain = other.matrix(parts)
     assert not isinstance(plain, CachedKernelMatrix)
     plain.block(slice(0, 2), slice(0, 3))
@@ -50,17 +50,17 @@ def test_few_points_are_evaluated_once(monkeypatch):
 def test_isolated_points_are_evaluated_once_up_to_a_larger_number(monkeypatch):
     """Their pairs of near points are few, and samples would miss them."""
     monkeypatch.setattr(module, "FEW_POINTS", 600)
-    monkeypatch.setattr(module, "_SOME_THOUSAND_POINTS", 1_000)
+    monkeypatch.setattr(module, "_MAX_CACHED_POINTS", 1_000)
     rng = np.random.default_rng(0)
-    for n, bandwidth, known in ((600, 1.0, True), (900, 0.01, True), (900, 1.0, False), (1_100, 0.01, False)):
-        job = Job(rng.normal(size=(n, 3)), bb.Gaussian(bandwidth), Goal(0.1, None), SKETCHED, 1)
-        assert job.known is known
+    for n, bandwidth, cached in ((600, 1.0, True), (900, 0.01, True), (900, 1.0, False), (1_100, 0.01, False)):
+        request = Request(rng.normal(size=(n, 3)), bb.Gaussian(bandwidth), Goal(0.1, None), SKETCHED, 1)
+        assert request.cached is cached
 
 
 def test_all_entries_are_evaluated_once_surveys_have_taken_many(monkeypatch):
     monkeypatch.setattr(module, "FEW_POINTS", 600)
-    monkeypatch.setattr(module, "_SOME_THOUSAND_POINTS", 1_000)
-    job = Job(np.random.default_rng(0).normal(size=(900, 3)), bb.Gaussian(1.0), Goal(0.1, None), SKETCHED, 1)
-    assert not job.known
-    job.counter.add(900**2 // 3)
-    assert job.known
+    monkeypatch.setattr(module, "_MAX_CACHED_POINTS", 1_000)
+    request = Request(np.random.default_rng(0).normal(size=(900, 3)), bb.Gaussian(1.0), Goal(0.1, None), SKETCHED, 1)
+    assert not request.cached
+    request.counter.add(900**2 // 3)
+    assert request.cached

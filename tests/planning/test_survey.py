@@ -8,15 +8,15 @@ from blockbasis.construction.method import Method
 from blockbasis.datasets import unit_cube_mixture
 from blockbasis.partition import Partitioner, from_labels
 from blockbasis.planning import survey as module
-from blockbasis.planning.goal import Goal, Job
+from blockbasis.planning.goal import Goal, Request
 from blockbasis.planning.survey import survey
 
 SKETCHED = Method(paper=False, sampling="energy", inner="sampled", diagonal=True, cutoff=None)
 
 
 def surveyed(X, h, goal, k, seed, limit=np.inf):
-    job = Job(X, bb.Gaussian(h), goal, SKETCHED, 1)
-    return survey(job, Partitioner(X, "kmeans", None, "f"), k, 20, np.random.default_rng(seed), limit)
+    request = Request(X, bb.Gaussian(h), goal, SKETCHED, 1)
+    return survey(request, Partitioner(X, "kmeans", None, "f"), k, 20, np.random.default_rng(seed), limit)
 
 
 @pytest.mark.parametrize("h", [0.3, 1.0])
@@ -26,7 +26,7 @@ def test_a_survey_tells_the_norm_and_what_the_tolerance_needs(h):
     norm = (bb.Gaussian(h)(X) ** 2).sum()
     for seed in range(3):
         found = surveyed(X, h, Goal(1e-2, None), 6, seed)
-        assert found.complete and found.n_asked == 6
+        assert found.complete and found.n_requested == 6
         assert found.norm == pytest.approx(norm, rel=0.1)
         assert found.error <= 1e-4 * found.norm
         A = bb.factorize(X, bb.Gaussian(h), tol=1e-2, n_clusters=6, rng=seed)
@@ -64,11 +64,11 @@ def test_clusters_looked_at_stand_for_all_points(seed):
     sizes = np.random.default_rng(seed).integers(1, 400, 300)
     X = np.zeros((sizes.sum(), 1))
     parts = from_labels(X, np.repeat(np.arange(300), sizes))
-    picked, weights = module._pick_clusters(X, parts, 6, np.random.default_rng(seed))
+    picked, weights = module._select_clusters(X, parts, 6, np.random.default_rng(seed))
     assert len(np.unique(picked)) == len(picked) <= 48
     assert weights @ parts.sizes[picked] == pytest.approx(sizes.sum())
     few = from_labels(X[:20], np.arange(20) % 4)
-    np.testing.assert_array_equal(module._pick_clusters(X[:20], few, 6, np.random.default_rng(0))[1], np.ones(4))
+    np.testing.assert_array_equal(module._select_clusters(X[:20], few, 6, np.random.default_rng(0))[1], np.ones(4))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -76,7 +76,7 @@ def test_clusters_with_many_of_the_points_represent_themselves_alone(seed):
     sizes = np.array([50_000, 20_000, *[10] * 40])
     X = np.random.default_rng(seed).normal(size=(sizes.sum(), 2))
     parts = from_labels(X, np.repeat(np.arange(len(sizes)), sizes))
-    picked, weights = module._pick_clusters(X, parts, 6, np.random.default_rng(seed))
+    picked, weights = module._select_clusters(X, parts, 6, np.random.default_rng(seed))
     np.testing.assert_array_equal(picked[:2], [0, 1])
     np.testing.assert_allclose(weights, [1, 1, 10, 10, 10, 10])
 
@@ -88,7 +88,7 @@ def test_clusters_of_every_spread_are_looked_at():
     parts = from_labels(X, np.repeat(np.arange(10), 1000))
     order = np.argsort(np.argsort([np.var(X[cluster], axis=0).sum() for cluster in parts.clusters]))
     for seed in range(5):
-        picked, _ = module._pick_clusters(X, parts, 5, np.random.default_rng(seed))
+        picked, _ = module._select_clusters(X, parts, 5, np.random.default_rng(seed))
         np.testing.assert_array_equal(np.sort(order[picked]) // 2, np.arange(5))
 
 

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
+from blockbasis._utils.typing import IntArray
+
 #: Default number of entries of a tile: 64 MiB in float64.
 _TILE_ENTRIES = 2**23
 
@@ -14,3 +20,8 @@ def tiles(length: int, height: int, entries: int | None = None) -> list[slice]:
 def ranges(start: int, stop: int, step: int) -> list[slice]:
     """Divide the range from ``start`` to ``stop`` into slices of length ``step``; the last one may be shorter."""
     return [slice(first, min(first + step, stop)) for first in range(start, stop, step)]
+
+
+def offsets(lengths: Sequence[int] | IntArray) -> IntArray:
+    """Start of each of several consecutive ranges of the given lengths, and the end of the last one."""
+    return np.concatenate(([0], np.cumsum(lengths))).astype(np.intp)

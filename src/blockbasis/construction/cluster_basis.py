@@ -1,9 +1,9 @@
 """The basis of a cluster, sketched from sampled rows and columns of its row-submatrix.
 
 The basis functions of cluster i are y(x) = K(x, S_i) T_i for a few landmarks S_i. The leading left singular vectors V
-of a sampled block B = K(I, J), columns J drawn by energy, show which functions hold most of the row-submatrix, and T_i
-is fitted to V on the rows I. All of this is free of n. One pass over the cluster's points then evaluates
-Y = K(X_i, S_i) T_i (`blockbasis.construction.pipeline`), and the same formula continues the basis to new points.
+of a sampled block B = K(I, J), columns J drawn by energy, span most of the row-submatrix, and T_i is fitted to V on the
+rows I. The cost of all of this does not depend on n. One pass over the cluster's points then evaluates
+Y = K(X_i, S_i) T_i (`blockbasis.construction.pipeline`), and the same formula extends the basis to new points.
 """
 
 from __future__ import annotations
@@ -17,46 +17,40 @@ from scipy.optimize import isotonic_regression
 
 from blockbasis._utils.linalg import shifted_cholesky
 from blockbasis._utils.typing import FloatArray, Index, IntArray
-from blockbasis.construction.directions import (
-    OVERSAMPLING,
-    Directions,
-    directions_and_diagonal,
-    residual_profile,
-    resolved,
-)
+from blockbasis.construction.diagonal import directions_and_diagonal
+from blockbasis.construction.directions import OVERSAMPLING, Directions, residual_profile
 from blockbasis.construction.method import SampleSizes
-from blockbasis.construction.sampled_block import SampledBlock, sample_block
-from blockbasis.construction.sampling import energy_sampling
+from blockbasis.construction.sampling import SampledBlock, energy_sampling, sample_block
 from blockbasis.kernels.evaluator import KernelMatrix, coincidences
 from blockbasis.partition import Partition
 
-#: A cluster is kept whole where its rank exceeds this share of its points.
-WHOLE_SHARE = 0.75
-#: Oversampled directions that are accurate enough to be taken.
+#: The basis of a cluster is the identity where its rank exceeds this share of its points.
+IDENTITY_SHARE = 0.75
+#: Oversampled directions that are accurate enough to be used.
 _SPARE = OVERSAMPLING // 2
-#: Share of the least gain of a function down to which functions are kept in reserve.
+#: Functions whose gain is above this share of the least gain are kept in reserve.
 _RESERVE = 0.4
-#: Least factor by which a rank grows that turns out too small, and largest factor over the guess, for which memory was
-#: planned; a low guess counts as this rank.
+#: Least factor by which a rank grows that turns out too small, and largest factor over the first guess, for which
+#: memory was planned; a guess below ``_LOW_RANK`` counts as this rank.
 _GROWTH = 1.2
-_MOST_GROWTH = 4
+_MAX_GROWTH = 4
 _LOW_RANK = 16
-#: Part of the landmarks drawn by leverage; the others are drawn uniformly.
+#: Share of the landmarks drawn by leverage; the others are drawn uniformly.
 _LEVERAGE_SHARE = 0.8
-#: Singular values below this share of the largest are left out of a least-squares fit.
+#: Singular values below this share of the largest one are dropped from a least-squares fit.
 _AMPLIFIED = 1e-8
-#: A cluster that is kept whole draws at least so many landmarks from among all points.
-_LEAST_OTHERS = 8
-#: Added to the Gram matrix of the landmarks' columns, as a share of its trace: this share of the squared relative error
-#: that does not matter, within limits. Smaller directions are rounding, or belong to the sampled rows alone.
+#: Least number of landmarks that an identity basis draws from among all points.
+_MIN_SAMPLED_LANDMARKS = 8
+#: Ridge of a fit, as a share of the trace of the Gram matrix: this share of the negligible squared relative error,
+#: within limits. Directions below the ridge are rounding, or specific to the sampled rows.
 _RIDGE = 1e-5
-_LEAST_RIDGE = 1e-13
-_MOST_RIDGE = 1e-9
+_MIN_RIDGE = 1e-13
+_MAX_RIDGE = 1e-9
 
 
 @dataclass(frozen=True)
 class ClusterBasis:
-    """Basis functions of one cluster, y(x) = K(x, landmarks) coefficients, known on some rows.
+    """Basis functions of one cluster, y(x) = K(x, landmarks) coefficients, with their values on some rows.
 
     Parameters
     ----------
@@ -66,7 +60,7 @@ class ClusterBasis:
         Indices of points.
     coefficients : ndarray of shape (m, r)
     landmark_diagonal : ndarray of shape (m,)
-        What is taken off a landmark's kernel entry with itself.
+        Diagonal part that is subtracted from the kernel entry of each landmark with itself.
     rows : ndarray of shape (n_rows,)
         Indices of the sampled rows.
     values : ndarray of shape (n_rows, r)
@@ -74,9 +68,7 @@ class ClusterBasis:
     diagonal : ndarray of shape (n_rows,)
         Diagonal part of the sampled rows.
     residuals : ndarray of shape (r + 1,)
-        Squared error of the whole matrix that the cluster leaves at each rank, predicted.
-    norm : float
-        Squared norm of the row-submatrix, the diagonal part taken out.
+        Predicted squared error of the whole matrix due to the cluster at ranks 0, 1, ..., r.
     vectors : ndarray of shape (n_i, r) or None
         An orthonormal basis of all points, where it is known without evaluating y.
     block : SampledBlock or None
@@ -91,12 +83,12 @@ class ClusterBasis:
     values: FloatArray
     diagonal: FloatArray
     residuals: FloatArray
-    norm: float
     vectors: FloatArray | None = None
     block: SampledBlock | None = None
 
     @property
     def size(self) -> int:
+        """Number of points of the cluster."""
         return int(self.cluster.stop - self.cluster.start)
 
     @property
@@ -109,16 +101,12 @@ class ClusterBasis:
         return float(np.sqrt(self.size / len(self.rows)))
 
     def evaluate(self, matrix: KernelMatrix, points: Index) -> FloatArray:
-        """Y at points of the matrix, in float64."""
+        """Basis functions at points of the matrix, in float64."""
         block = matrix.block(points, self.landmarks).astype(np.float64, copy=False)
         if self.landmark_diagonal.any():
-            at = coincidences(points, self.landmarks)
-            block[at] -= self.landmark_diagonal[at[1]]
+            row, column = coincidences(points, self.landmarks)
+            block[row, column] -= self.landmark_diagonal[column]
         return np.asarray(block @ self.coefficients)
-
-    def without_sample(self) -> ClusterBasis:
-        """The basis without the entries that it was sketched from."""
-        return replace(self, block=None)
 
     def truncated(self, rank: int) -> ClusterBasis:
         """The leading ``rank`` functions."""
@@ -132,50 +120,18 @@ class ClusterBasis:
             vectors=None if self.vectors is None else np.ascontiguousarray(self.vectors[:, :rank]),
         )
 
-
-def most_directions(sizes: IntArray | int) -> IntArray:
-    """Largest rank of clusters of these sizes: a cluster of a higher rank is kept whole."""
-    return np.ceil(WHOLE_SHARE * np.asarray(sizes)).astype(np.intp)
-
-
-@dataclass(frozen=True)
-class Sketch:
-    """Leading directions of a sampled block.
-
-    Parameters
-    ----------
-    block : SampledBlock
-    directions : Directions
-    diagonal : ndarray of shape (n_rows,)
-        Diagonal part of the sampled rows.
-    residuals : ndarray
-        Squared error of the whole matrix that the cluster leaves at ranks 0, 1, ..., predicted.
-    norm : float
-        Squared norm of the row-submatrix, the diagonal part taken out.
-    """
-
-    block: SampledBlock
-    directions: Directions
-    diagonal: FloatArray
-    residuals: FloatArray
-    norm: float
+    def rotated(self, V: FloatArray) -> ClusterBasis:
+        """The functions times an orthogonal matrix V; the residuals are still those of the functions before."""
+        vectors = None if self.vectors is None else self.vectors @ V
+        return replace(self, coefficients=self.coefficients @ V, values=self.values @ V, vectors=vectors)
 
 
-def sketch_block(
-    matrix: KernelMatrix,
-    block: SampledBlock,
-    rank: int,
-    sizes: SampleSizes,
-    rng: np.random.Generator,
-    *,
-    diagonal: bool,
-    spare: int = 0,
-) -> Sketch:
-    """The ``rank`` leading directions of a block and up to ``spare`` more, as far as they are above rounding."""
-    found, part, B = directions_and_diagonal(matrix, block, rank, sizes, rng, diagonal=diagonal)
-    found = resolved(found, rank + spare, B.dtype)
-    residuals, norm = residual_profile(block, B, found.vectors, found.right, changed=bool(part.any()))
-    return Sketch(block, found, part, residuals, norm)
+def max_rank(sizes: IntArray | int) -> IntArray:
+    """Largest rank of clusters of the given sizes: above it the basis is the identity."""
+    return np.ceil(IDENTITY_SHARE * np.asarray(sizes)).astype(np.intp)
+
+
+# --- sketched bases --------------------------------------------------------------------------------------------------
 
 
 def sketched_basis(
@@ -186,59 +142,91 @@ def sketched_basis(
     sizes: SampleSizes,
     rng: np.random.Generator,
     *,
-    diagonal: bool,
     least_gain: float | None = None,
     earlier: SampledBlock | None = None,
 ) -> ClusterBasis:
-    """Basis of cluster ``i`` from sampled rows and columns; see the head of this module.
+    """Basis of cluster ``i`` from sampled rows and columns.
 
-    The samples of an ``earlier`` basis are used again where there are enough of them.
-
-    With ``least_gain``, ``rank`` is a first guess, and the basis gets all functions each of which reduces the squared
-    error by more than ``least_gain``, and a reserve.
+    Parameters
+    ----------
+    matrix, partition, i
+        The kernel matrix in cluster order, its clusters, and the index of one of them.
+    rank : int
+        Number of functions, or a first guess of it where ``least_gain`` is given.
+    sizes : SampleSizes
+    rng : Generator
+    least_gain : float, default=None
+        The basis gets all functions each of which reduces the squared error by more than ``least_gain``, and a reserve.
+    earlier : SampledBlock, default=None
+        Sample of an earlier basis, which is used again where it is large enough.
     """
     if least_gain is None:
         block = sample_block(matrix, partition, i, rank, sizes, rng, earlier)
-        sketch = sketch_block(matrix, block, rank, sizes, rng, diagonal=diagonal)
-        return basis_of_sketch(sketch, rank, sizes, rng)
-    most = int(most_directions(int(partition.sizes[i])))
-    rank = min(rank, most)
-    highest = min(most, _MOST_GROWTH * max(rank, _LOW_RANK))
+        return basis_of_sketch(sketch_block(matrix, block, rank, sizes, rng), rank, sizes, rng)
+    limit = int(max_rank(int(partition.sizes[i])))
+    rank = min(rank, limit)
+    highest = min(limit, _MAX_GROWTH * max(rank, _LOW_RANK))
     while True:
         block = earlier = sample_block(matrix, partition, i, rank, sizes, rng, earlier)
-        sketch = sketch_block(matrix, block, rank, sizes, rng, diagonal=diagonal, spare=_SPARE)
-        known = len(sketch.residuals) - 1
-        enough = rank_of_gain(sketch.residuals, least_gain) < known or known < rank + _SPARE
-        if enough or rank >= highest:
+        sketch = sketch_block(matrix, block, rank, sizes, rng, spare=_SPARE)
+        resolved = len(sketch.residuals) - 1
+        sufficient = rank_of_gain(sketch.residuals, least_gain) < resolved or resolved < rank + _SPARE
+        if sufficient or rank >= highest:
             break
-        rank = min(highest, 2 * rank, max(grown_rank(sketch.residuals, least_gain), math.ceil(_GROWTH * rank)))
-    if not enough and rank >= most:
-        return whole_basis(matrix, partition, i, rng)
+        rank = min(highest, 2 * rank, max(extrapolated_rank(sketch.residuals, least_gain), math.ceil(_GROWTH * rank)))
+    if not sufficient and rank >= limit:
+        return identity_basis(matrix, partition, i, rng)
     return basis_of_sketch(sketch, rank_of_gain(sketch.residuals, _RESERVE * least_gain), sizes, rng)
 
 
-def rank_of_gain(residuals: FloatArray, least: float) -> int:
-    """Number of functions that each reduce the squared error by more than ``least``; at least one."""
+@dataclass(frozen=True)
+class Sketch:
+    """Leading directions of a sampled block, its diagonal part, and the residuals as of `ClusterBasis`."""
+
+    block: SampledBlock
+    directions: Directions
+    diagonal: FloatArray
+    residuals: FloatArray
+
+
+def sketch_block(
+    matrix: KernelMatrix,
+    block: SampledBlock,
+    rank: int,
+    sizes: SampleSizes,
+    rng: np.random.Generator,
+    *,
+    spare: int = 0,
+) -> Sketch:
+    """The ``rank`` leading directions of a block and up to ``spare`` more, as far as they are above rounding."""
+    directions, diagonal, B = directions_and_diagonal(matrix, block, rank, sizes, rng)
+    directions = directions.resolved(rank + spare, B.dtype)
+    residuals = residual_profile(block, B, directions.vectors, directions.right, changed=bool(diagonal.any()))
+    return Sketch(block, directions, diagonal, residuals)
+
+
+def rank_of_gain(residuals: FloatArray, least_gain: float) -> int:
+    """Number of functions that each reduce the squared error by more than ``least_gain``; at least one."""
     gains = isotonic_regression(-np.diff(residuals), increasing=False).x
-    return max(1, int(np.count_nonzero(gains > least)))
+    return max(1, int(np.count_nonzero(gains > least_gain)))
 
 
-def grown_rank(residuals: FloatArray, least: float) -> int:
-    """Rank at which the gain of a function falls to ``least``, where the residuals go on decaying as they did last."""
+def extrapolated_rank(residuals: FloatArray, least_gain: float) -> int:
+    """Rank at which the gain of a function falls to ``least_gain``, by extrapolation of the residuals."""
     rank = len(residuals) - 1
-    some = max(1, rank // 8)
-    gain = float(residuals[rank - some] - residuals[rank]) / some
-    return (
-        rank + _SPARE + math.ceil(math.log(max(gain / least, 1.0)) / decay_rate(residuals)) if least > 0 else 2 * rank
-    )
+    if least_gain <= 0:
+        return 2 * rank
+    last = max(1, rank // 8)
+    gain = float(residuals[rank - last] - residuals[rank]) / last
+    return rank + _SPARE + math.ceil(math.log(max(gain / least_gain, 1.0)) / decay_rate(residuals))
 
 
 def decay_rate(residuals: FloatArray) -> float:
-    """Rate at which the logarithm of the residuals falls with the rank, over the second half of the ranks."""
+    """Rate at which the logarithm of the residuals decreases with the rank, over the second half of the ranks."""
     rank = len(residuals) - 1
     tiny = float(np.finfo(np.float64).tiny)
-    fall = math.log(max(float(residuals[rank // 2]), tiny) / max(float(residuals[rank]), tiny))
-    return max(fall, 1e-2) / max(rank - rank // 2, 1)
+    decrease = math.log(max(float(residuals[rank // 2]), tiny) / max(float(residuals[rank]), tiny))
+    return max(decrease, 1e-2) / max(rank - rank // 2, 1)
 
 
 def basis_of_sketch(
@@ -247,108 +235,109 @@ def basis_of_sketch(
     """Basis of the leading ``rank`` directions of a sampled block.
 
     With ``singular_vectors`` the block has all rows of the cluster, and the basis is its singular vectors themselves;
-    the landmarks then only continue the basis to new points.
+    the landmarks then only extend the basis to new points.
     """
-    block, found = sketch.block, sketch.directions.leading(rank)
-    landmarks = _draw_landmarks(found, max(sizes.landmarks * rank, sizes.least_landmarks), rng)
-    columns, own_part = _landmark_columns(block, landmarks, sketch.diagonal)
-    size, n_rows = block.cluster.stop - block.cluster.start, len(block.rows)
-    # A fit on some rows is the better for the ridge of the faster way.
-    ridge = min(max(_RIDGE * sizes.negligible, _LEAST_RIDGE), _MOST_RIDGE)
-    precise = n_rows == size and sizes.precise
-    coefficients = fitted_coefficients(columns, found.vectors, ridge=None if precise else ridge)
-    if singular_vectors:
-        values = found.vectors
-    else:
+    block, directions = sketch.block, sketch.directions.leading(rank)
+    landmarks = _draw_landmarks(directions, max(sizes.landmarks * rank, sizes.min_landmarks), rng)
+    columns, landmark_diagonal = _landmark_columns(block, landmarks, sketch.diagonal)
+    n_rows = len(block.rows)
+    # A fit on a sample of rows is more accurate at the other rows with a ridge.
+    ridge = min(max(_RIDGE * sizes.negligible, _MIN_RIDGE), _MAX_RIDGE)
+    precise = n_rows == block.size and sizes.precise
+    coefficients = fitted_coefficients(columns, directions.vectors, ridge=None if precise else ridge)
+    values = directions.vectors
+    if not singular_vectors:
         values = columns @ coefficients
         # The inverse transposed Cholesky factor is triangular: columns stay in the order of energy.
-        gram = shifted_cholesky(values.T @ values * (size / n_rows), np.finfo(np.float64).eps)
-        inverse = linalg.solve_triangular(gram, np.eye(len(gram)), lower=True, check_finite=False).T
+        factor = shifted_cholesky(values.T @ values * (block.size / n_rows), np.finfo(np.float64).eps)
+        inverse = linalg.solve_triangular(factor, np.eye(len(factor)), lower=True, check_finite=False).T
         coefficients, values = coefficients @ inverse, values @ inverse
     return ClusterBasis(
-        block.cluster,
-        block.columns[landmarks],
-        coefficients,
-        own_part,
-        block.rows,
-        values,
-        sketch.diagonal,
-        sketch.residuals[: values.shape[1] + 1],
-        sketch.norm,
-        values if singular_vectors else None,
-        None if singular_vectors else block,
+        cluster=block.cluster,
+        landmarks=block.columns[landmarks],
+        coefficients=coefficients,
+        landmark_diagonal=landmark_diagonal,
+        rows=block.rows,
+        values=values,
+        diagonal=sketch.diagonal,
+        residuals=sketch.residuals[: values.shape[1] + 1],
+        vectors=values if singular_vectors else None,
+        block=None if singular_vectors else block,
     )
 
 
-def _landmark_columns(block: SampledBlock, landmarks: IntArray, part: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Columns of the landmarks on the sampled rows, and what is taken off a landmark's entry with itself.
+def _landmark_columns(block: SampledBlock, landmarks: IntArray, diagonal: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Columns of the landmarks on the sampled rows, and the diagonal part subtracted from them.
 
-    Many of the sampled rows are landmarks, and few of all rows are. Where not all rows are sampled, the diagonal part
-    of a landmark is taken off, so that the fit does not follow it.
+    Landmarks are frequent among the sampled rows, and rare among all rows. Where not all rows are sampled, the diagonal
+    part of a landmark is therefore subtracted: the coefficients would otherwise be fitted to it.
     """
     columns = block.kernel_block[:, landmarks].astype(np.float64, copy=False)
-    off = np.zeros(len(landmarks))
-    if len(block.rows) < block.cluster.stop - block.cluster.start and part.any():
-        at_row, at_column = coincidences(block.rows, block.columns[landmarks])
-        off[at_column] = part[at_row]
-        columns[at_row, at_column] -= off[at_column]
-    return columns, off
+    subtracted = np.zeros(len(landmarks))
+    if len(block.rows) < block.size and diagonal.any():
+        row, column = coincidences(block.rows, block.columns[landmarks])
+        subtracted[column] = diagonal[row]
+        columns[row, column] -= subtracted[column]
+    return columns, subtracted
 
 
-def _draw_landmarks(found: Directions, count: int, rng: np.random.Generator) -> IntArray:
+def _draw_landmarks(directions: Directions, count: int, rng: np.random.Generator) -> IntArray:
     """Columns that represent the directions, most of them drawn by leverage."""
-    length, count = len(found.right), max(count, 1)
+    length, count = len(directions.right), max(count, 1)
     if count >= length:
         return np.arange(length)
-    energies = np.maximum(found.energies, np.finfo(np.float64).tiny)
-    leverage = np.einsum("ij,ij->i", found.right / energies, found.right)
+    energies = np.maximum(directions.energies, np.finfo(np.float64).tiny)
+    leverage = np.einsum("ij,ij->i", directions.right / energies, directions.right)
     total = float(leverage.sum())
     if not np.isfinite(total) or total <= 0:
         return np.sort(rng.choice(length, count, replace=False))
-    chances = _LEVERAGE_SHARE * leverage / total + (1 - _LEVERAGE_SHARE) / length
-    return np.sort(rng.choice(length, count, replace=False, p=chances / chances.sum()))
+    weights = _LEVERAGE_SHARE * leverage / total + (1 - _LEVERAGE_SHARE) / length
+    return np.sort(rng.choice(length, count, replace=False, p=weights / weights.sum()))
 
 
 def fitted_coefficients(columns: FloatArray, vectors: FloatArray, *, ridge: float | None = None) -> FloatArray:
     """T with columns T ~ vectors, by least squares without the directions in which rounding would be amplified.
 
-    From a singular value decomposition, or, with a ridge that is a share of the trace, from the Gram matrix: several
-    times faster.
+    Parameters
+    ----------
+    columns : ndarray of shape (n_rows, m)
+    vectors : ndarray of shape (n_rows, r)
+    ridge : float, default=None
+        Ridge as a share of the trace of the Gram matrix, which is then factorized: several times faster than the
+        truncated singular value decomposition that None stands for.
     """
     if ridge is not None:
         gram = columns.T @ columns
         factor = shifted_cholesky(gram, ridge * float(np.trace(gram)))
         return np.asarray(linalg.cho_solve((factor, True), columns.T @ vectors, check_finite=False))
     Q, R = np.linalg.qr(columns)
-    left, s, right = np.linalg.svd(R, full_matrices=False)
+    U, s, Vt = np.linalg.svd(R, full_matrices=False)
     kept = s > max(_AMPLIFIED * float(s[0]), np.sqrt(np.finfo(np.float64).tiny))
-    return np.asarray((right[kept].T / s[kept]) @ (left[:, kept].T @ (Q.T @ vectors)))
+    return np.asarray((Vt[kept].T / s[kept]) @ (U[:, kept].T @ (Q.T @ vectors)))
 
 
-def whole_basis(matrix: KernelMatrix, partition: Partition, i: int, rng: np.random.Generator) -> ClusterBasis:
-    """The identity: a cluster of no more points than its rank is kept as it is.
+def identity_basis(matrix: KernelMatrix, partition: Partition, i: int, rng: np.random.Generator) -> ClusterBasis:
+    """The identity as the basis of a cluster of no more points than its rank.
 
-    Landmarks are the cluster's own points and at least as many that it sees: its own few points alone say little of the
-    space around them.
+    Landmarks are the cluster's own points and at least as many points sampled by energy: the extension to new points
+    would be inaccurate with the few points of the cluster alone.
     """
     cluster = partition.cluster(i)
     size = cluster.stop - cluster.start
     rows = np.arange(cluster.start, cluster.stop)
-    identity = np.eye(size)
-    others = energy_sampling(matrix, cluster, partition, max(size, _LEAST_OTHERS), rng).columns
-    landmarks = np.union1d(rows, others)
+    sampled = energy_sampling(matrix, cluster, partition, max(size, _MIN_SAMPLED_LANDMARKS), rng).columns
+    landmarks = np.union1d(rows, sampled)
     columns = matrix.block(rows, landmarks).astype(np.float64, copy=False)
-    coefficients = fitted_coefficients(columns, identity)
-    norm = float(np.einsum("ij,ij->", columns, columns))
+    energy = float(np.einsum("ij,ij->", columns, columns))
+    identity = np.eye(size)
     return ClusterBasis(
-        cluster,
-        landmarks,
-        coefficients,
-        np.zeros(len(landmarks)),
-        rows,
-        identity,
-        np.zeros(size),
-        2 * norm * (1 - np.arange(size + 1) / size),  # every point that is left out is lost
-        norm,
-        identity,
+        cluster=cluster,
+        landmarks=landmarks,
+        coefficients=fitted_coefficients(columns, identity),
+        landmark_diagonal=np.zeros(len(landmarks)),
+        rows=rows,
+        values=identity,
+        diagonal=np.zeros(size),
+        residuals=2 * energy * (1 - np.arange(size + 1) / size),  # a lower rank loses whole rows
+        vectors=identity,
     )

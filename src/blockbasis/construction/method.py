@@ -1,8 +1,8 @@
-"""The choices of one construction."""
+"""The method of a construction, and the sizes of its samples."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 ALGORITHMS = ("default", "paper")
 SAMPLINGS = ("energy", "randomized", "pooled", "uniform", "leverage", "exact", "diagonal-block")
@@ -11,7 +11,7 @@ INNERS = ("sampled", "exact")
 
 @dataclass(frozen=True)
 class Method:
-    """The choices of one construction, checked.
+    """Method of a construction, from checked arguments.
 
     Parameters
     ----------
@@ -41,65 +41,71 @@ class Method:
 
 @dataclass(frozen=True)
 class SampleSizes:
-    """How much of a cluster its basis is sketched from.
+    """Number of rows, columns and landmarks from which the basis of a cluster is sketched.
 
     Parameters
     ----------
-    rows, columns, landmarks : int
-        Sampled rows, sampled columns and landmarks for each unit of rank.
-    least_rows, least_columns, least_landmarks : int
-        The least number of each.
-    whole : int
-        Clusters of no more points, or of less than twice the sampled rows, take all their rows.
+    rows, min_rows : int
+        Sampled rows for each unit of rank, and the least number of them.
+    all_rows_size : int
+        Clusters of at most this many points, or of at most twice the sampled rows, use all their rows.
+    columns, min_columns : int
+        Sampled columns for each unit of rank, and the least number of them.
+    landmarks, min_landmarks : int
+        Landmarks for each unit of rank, and the least number of them.
     inner_rows : int
         Rows for each unit of rank that determine the inner matrix.
-    inner_share : float
-        Largest share of the points of a cluster that determine the inner matrix.
-    most_columns : float
-        Largest share of all columns that are sampled.
+    max_column_share : float
+        Largest share of all columns that is sampled.
     diagonal_rounds : int
-        Rounds in which directions and diagonal part of a sampled block are computed in turn.
+        Rounds in which directions and diagonal part of a sampled block are computed in turn; zero for no diagonal part.
     power_iterations : int
         Power iterations for the directions in each of these rounds.
     precise : bool
-        Whether coefficients are fitted to the last digit where all rows are sampled.
-    enough : float
-        Share of the wanted rows and columns with which an earlier sample is used again.
-    lonely_columns : int
-        Columns of a cluster whose points have less energy with all others than with themselves: pairs of near points
-        are few, and fewer columns would miss them.
+        Whether coefficients are fitted to full precision where all rows are sampled.
+    reuse_share : float
+        Share of the required rows and columns with which an earlier sample is used again.
+    isolated_columns : int
+        Sampled columns of a cluster whose points have less energy with all other points than with themselves: there
+        are few pairs of near points, and a smaller sample would miss them.
+    max_inner_share : float
+        Largest share of the points of a cluster that determines the inner matrix.
     negligible : float
-        Squared relative error that does not matter.
+        Squared relative error that is negligible.
 
     Notes
     -----
     `ACCURATE` comes nearer to exact bases with an exact inner matrix (``python benchmarks/run.py accuracy``). A
-    tolerance is met in either case: `FAST` takes a few more vectors for it, and less time.
+    tolerance is met in either case: `FAST` needs slightly higher ranks for it, and less time.
     """
 
     rows: int
-    least_rows: int
-    whole: int
+    min_rows: int
+    all_rows_size: int
     columns: int
-    least_columns: int
+    min_columns: int
     landmarks: int
-    least_landmarks: int
+    min_landmarks: int
     inner_rows: int
-    most_columns: float
+    max_column_share: float
     diagonal_rounds: int
     power_iterations: int
     precise: bool
-    enough: float
-    lonely_columns: int = 0
-    inner_share: float = 1.0
+    reuse_share: float
+    isolated_columns: int = 0
+    max_inner_share: float = 1.0
     negligible: float = 0.0
 
+    def adapted(self, method: Method) -> SampleSizes:
+        """The same sizes, without a diagonal part where the method carries none."""
+        return self if method.diagonal else replace(self, diagonal_rounds=0)
 
-#: Sampled entries of all clusters together that are kept for bases of higher ranks.
+
+#: Sampled entries of all clusters together that are kept for bases of higher ranks: 256 MB of float64.
 KEPT_ENTRIES = 2**25
-#: Where the ranks are given, accuracy is what time is spent on.
+#: For given ranks: more time for a smaller error.
 ACCURATE = SampleSizes(24, 4096, 8192, 40, 160, 8, 64, 7, 1.0, 3, 4, True, 1.0)
-#: Where a tolerance or a budget is given, the ranks follow from what was sampled.
+#: For a tolerance or a budget: the ranks follow from the sampled entries.
 FAST = SampleSizes(10, 640, 1280, 22, 400, 4, 64, 6, 1 / 6, 1, 2, False, 0.7, 4096)
-#: A survey only looks at singular values.
+#: For a survey, which uses singular values only.
 SURVEY = SampleSizes(6, 256, 512, 12, 256, 0, 0, 0, 1 / 8, 1, 2, False, 0.95, 4096)

@@ -1,7 +1,7 @@
 """The paper's Algorithms 1 to 5, with its settings (section 3.2).
 
-Algorithm 1 is `randomized_sampling`. Algorithm 2 applies it to all columns, Algorithm 3 to the pools of
-`pool_of_cluster`. Algorithm 4 is `randomized_svd`. Algorithm 5 is `paper_basis` for every cluster and `pairwise_block`
+Algorithm 1 is `randomized_sampling`. Algorithm 2 applies it to all columns, Algorithm 3 to the pool of
+`column_pool`. Algorithm 4 is `randomized_svd`. Algorithm 5 is `paper_basis` for every cluster and `pairwise_block`
 for every pair of clusters.
 """
 
@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import numpy as np
 
+from blockbasis._utils.parallel import map_threads
 from blockbasis._utils.typing import FloatArray, Index, IntArray
 from blockbasis.construction.cluster_basis import ClusterBasis, fitted_coefficients
-from blockbasis.construction.coordinates import determining_rows, interpolate
-from blockbasis.construction.pivoting import tournament
+from blockbasis.construction.coordinates import determining_rows, row_pseudo_inverse, tournament
 from blockbasis.construction.sampling import ColumnSample, unscaled
 from blockbasis.kernels.evaluator import KernelMatrix
+from blockbasis.partition import Partition
 
 #: The paper's q of Algorithm 1, and q and l of Algorithm 4.
 SAMPLING_ITERATIONS = 2
 SVD_ITERATIONS = 2
 OVERSAMPLING = 10
-#: A matrix that is at most so many times as wide as the random range is decomposed whole.
+#: A matrix whose smaller side is at most this many times the number of random directions is decomposed whole.
 _DIRECT = 3
-#: Singular values below so many rounding units of the largest one are dropped.
-_NEGLIGIBLE = 10.0
+#: Singular values below this many rounding units of the largest one are dropped.
+_ROUNDINGS = 10.0
 
 
 # --- Algorithms 1, 2 and 3: columns ----------------------------------------------------------------------------------
@@ -60,21 +61,21 @@ def randomized_sampling(
     height = cluster.stop - cluster.start
     rows = np.empty(0, dtype=np.intp)
     columns = rows
-    before: IntArray | None = None
+    previous: IntArray | None = None
     for iteration in range(1, iterations + 1):
-        size = iteration * rank
+        count = iteration * rank
         rows = np.union1d(rows, rng.choice(height, min(rank, height), replace=False))
-        pivots = _important_columns_of(matrix, cluster.start + rows, candidates, size)
+        pivots = _important_columns_of(matrix, cluster.start + rows, candidates, count)
         drawn = rng.choice(available, min(rank, available), replace=False)
         columns = np.union1d(pivots, drawn)
-        rows = _important_rows_of(matrix, cluster, columns if candidates is None else candidates[columns], size)
-        if before is not None and np.array_equal(np.sort(pivots), before):
+        rows = _important_rows_of(matrix, cluster, columns if candidates is None else candidates[columns], count)
+        if previous is not None and np.array_equal(np.sort(pivots), previous):
             break
-        before = np.sort(pivots)
+        previous = np.sort(pivots)
     return unscaled(columns if candidates is None else candidates[columns], np.sort(rows))
 
 
-def _important_columns_of(matrix: KernelMatrix, rows: IntArray, candidates: IntArray | None, size: int) -> IntArray:
+def _important_columns_of(matrix: KernelMatrix, rows: IntArray, candidates: IntArray | None, count: int) -> IntArray:
     """Pivots among the candidates (None is all columns) on the given rows; entries are evaluated tile by tile."""
 
     def evaluate(tile: slice) -> FloatArray:
@@ -82,26 +83,33 @@ def _important_columns_of(matrix: KernelMatrix, rows: IntArray, candidates: IntA
         return matrix.block(rows, columns)
 
     available = matrix.shape[1] if candidates is None else len(candidates)
-    return tournament(evaluate, (len(rows), available), size)
+    return tournament(evaluate, (len(rows), available), count)
 
 
-def _important_rows_of(matrix: KernelMatrix, cluster: slice, columns: IntArray, size: int) -> IntArray:
+def _important_rows_of(matrix: KernelMatrix, cluster: slice, columns: IntArray, count: int) -> IntArray:
     """Pivots among the rows of a cluster on the given columns, as positions in the cluster: pivoted LQ by tiles."""
 
     def evaluate(tile: slice) -> FloatArray:
         return matrix.block(slice(cluster.start + tile.start, cluster.start + tile.stop), columns).T
 
-    return tournament(evaluate, (len(columns), cluster.stop - cluster.start), size)
+    return tournament(evaluate, (len(columns), cluster.stop - cluster.start), count)
 
 
-def pool_of_cluster(matrix: KernelMatrix, cluster: slice, rank: int, rng: np.random.Generator) -> IntArray:
-    """First loop of Algorithm 3: the important points of a cluster for ``rank`` random columns.
+def column_pool(matrix: KernelMatrix, columns: Partition, rank: int, rng: np.random.Generator, n_jobs: int) -> IntArray:
+    """First loop of Algorithm 3: the important points of every column cluster for ``rank`` random rows.
 
-    The union of the pools of all clusters is the set of candidates of the second loop, which applies Algorithm 1.
+    The pool is the set of candidates of the second loop, which applies Algorithm 1.
     """
-    available = matrix.shape[1]
-    drawn = rng.choice(available, min(rank, available), replace=False)
-    return np.asarray(cluster.start + np.sort(_important_rows_of(matrix, cluster, drawn, rank)))
+    transpose = matrix.T
+    available = transpose.shape[1]
+
+    def important_points(j: int, stream: np.random.Generator) -> IntArray:
+        cluster = columns.cluster(j)
+        drawn = stream.choice(available, min(rank, available), replace=False)
+        return np.asarray(cluster.start + np.sort(_important_rows_of(transpose, cluster, drawn, rank)))
+
+    tasks = enumerate(rng.spawn(columns.n_clusters))
+    return np.concatenate(map_threads(important_points, tasks, n_jobs, "pool of columns"))
 
 
 # --- Algorithm 4: singular vectors -----------------------------------------------------------------------------------
@@ -160,24 +168,23 @@ def paper_basis(
 ) -> ClusterBasis:
     """First half of Algorithm 5: Algorithm 4 on the important columns; the inner matrix uses the important rows.
 
-    The sampled columns are the landmarks that continue the basis to new points.
+    The sampled columns are the landmarks that extend the basis to new points.
     """
     # The pseudo-inverse of few rows of U amplifies rounding errors, so that all work is in float64.
     columns = matrix.double.block(cluster, sample.columns)
     U, s, _ = randomized_svd(columns * sample.scales, rank, rng)
-    negligible = max(_NEGLIGIBLE * float(np.finfo(np.float64).eps), float(np.finfo(matrix.dtype).eps))
+    negligible = max(_ROUNDINGS * float(np.finfo(np.float64).eps), float(np.finfo(matrix.dtype).eps))
     U = U[:, : max(1, int(np.count_nonzero(s > negligible * s[0])))]
-    chosen = sample.rows if sample.rows.size else determining_rows(U, rank, rng)
+    rows = sample.rows if sample.rows.size else determining_rows(U, rank, rng)
     return ClusterBasis(
         cluster=cluster,
         landmarks=sample.columns,
         coefficients=fitted_coefficients(columns, U) if matrix.symmetric else np.empty((0, U.shape[1])),
         landmark_diagonal=np.zeros(len(sample.columns)),
-        rows=cluster.start + chosen,
-        values=U[chosen],
-        diagonal=np.zeros(len(chosen)),
+        rows=cluster.start + rows,
+        values=U[rows],
+        diagonal=np.zeros(len(rows)),
         residuals=np.zeros(U.shape[1] + 1),
-        norm=0.0,
         vectors=U,
     )
 
@@ -187,14 +194,14 @@ def pairwise_block(
 ) -> FloatArray:
     """Second half of Algorithm 5 for one pair of clusters: the important rows and new uniform rows of both."""
     same = matrix.symmetric and row_basis is column_basis
-    rows, left = _drawn_coordinates(row_basis, rng)
-    columns, right = (rows, left) if same else _drawn_coordinates(column_basis, rng)
-    return np.asarray(left @ matrix.double.block(rows, columns) @ right.T)
+    rows, P = _drawn_coordinates(row_basis, rng)
+    columns, Q = (rows, P) if same else _drawn_coordinates(column_basis, rng)
+    return np.asarray(P @ matrix.double.block(rows, columns) @ Q.T)
 
 
 def _drawn_coordinates(basis: ClusterBasis, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
     """Important and uniform rows of a basis, and the pseudo-inverse of the basis on these rows."""
     assert basis.vectors is not None
     height, rank = basis.vectors.shape
-    chosen = np.union1d(basis.rows - basis.cluster.start, rng.choice(height, min(rank, height), replace=False))
-    return basis.cluster.start + chosen, interpolate(basis.vectors, chosen)
+    rows = np.union1d(basis.rows - basis.cluster.start, rng.choice(height, min(rank, height), replace=False))
+    return basis.cluster.start + rows, row_pseudo_inverse(basis.vectors, rows)

@@ -18,18 +18,18 @@ from blockbasis._utils.linalg import DEFINITE, negative_eigenpairs
 from blockbasis._utils.typing import FloatArray
 from blockbasis.operators.inner import InnerMatrix
 
-#: Negative eigenvalues below so many rounding units of the largest diagonal entry are rounding errors.
+#: Negative eigenvalues below this many rounding units of the largest diagonal entry are rounding errors.
 _ROUNDINGS = 10.0
-#: Components of at most so many columns are decomposed; of larger ones only the lowest eigenpairs are computed.
+#: All eigenpairs of components of at most this many columns are computed; only the lowest ones of larger components.
 DECOMPOSED = 1500
 #: Width of a block of the Krylov space, and number of blocks: the space holds a few hundred of the lowest eigenvectors.
 _BLOCK_WIDTH = 32
 _BLOCKS = 12
-#: First trial shift over the shift that does not matter, and the factor between trial shifts on the way up.
+#: First trial shift as a multiple of the negligible shift, and the factor from one trial shift to the next.
 _FIRST_SHIFT = 16.0
 _STEP_UP = 2.0
-#: After a removal, the lowest eigenvalue is at most this share of the one before, as a rule; blocks that are not kept
-#: take part of the removal back. There are at most so many removals.
+#: A removal of the lowest eigenpairs usually reduces the lowest eigenvalue to this share: the entries of the removed
+#: part in dropped blocks stay zero. Largest number of removals.
 _LOWERED = 0.7
 _REMOVALS = 6
 #: Rounding units of the largest diagonal entry that a shift must exceed for factorizations in float32.
@@ -41,8 +41,8 @@ def semidefinite_inner(inner: InnerMatrix, precision: float, allowed: float = 0.
     """C with no negative eigenvalue beyond rounding, and with the same blocks.
 
     A Cholesky factorization of each connected component shows whether the component has negative eigenvalues. Where it
-    has, the parts of C that belong to its lowest eigenpairs are removed, in the blocks that are kept, until a small
-    multiple of the identity makes the component definite.
+    has, its lowest eigenpairs are subtracted from the kept blocks, until a small multiple of the identity makes the
+    component definite.
 
     Parameters
     ----------
@@ -56,55 +56,55 @@ def semidefinite_inner(inner: InnerMatrix, precision: float, allowed: float = 0.
     rounding = max(DEFINITE, _ROUNDINGS * precision)
     shift = math.sqrt(allowed / max(inner.shape[0], 1))
     values = [panel.values for panel in inner.panels]
-    places: list[list[int]] = [[] for _ in range(inner.n_rows)]
-    for place, panel in enumerate(inner.panels):
-        places[panel.row].append(place)
+    panels_of_row: list[list[int]] = [[] for _ in range(inner.n_rows)]
+    for position, panel in enumerate(inner.panels):
+        panels_of_row[panel.row].append(position)
     changed = False
     for clusters in inner.components():
-        part = inner.component(clusters)
-        repaired = _semidefinite_component(part, rounding, shift)
-        if repaired is not part:
+        component = inner.component(clusters)
+        repaired = _semidefinite_component(component, rounding, shift)
+        if repaired is not component:
             changed = True
-            own = [place for i in clusters.tolist() for place in places[i]]
-            for place, panel in zip(own, repaired.panels, strict=True):
-                values[place] = panel.values
+            positions = [position for i in clusters.tolist() for position in panels_of_row[i]]
+            for position, panel in zip(positions, repaired.panels, strict=True):
+                values[position] = panel.values
     return inner.with_panels(values) if changed else inner
 
 
-def _semidefinite_component(part: InnerMatrix, rounding: float, smallest: float) -> InnerMatrix:
-    """A connected component made semi-definite; ``smallest`` is a shift that does not matter."""
-    C = np.array(part.todense(), dtype=np.float64)
+def _semidefinite_component(component: InnerMatrix, rounding: float, smallest: float) -> InnerMatrix:
+    """A connected component made semi-definite; ``smallest`` is a shift that is negligible."""
+    C = np.array(component.todense(), dtype=np.float64)
     negligible = rounding * float(np.abs(np.diagonal(C)).max(initial=0.0))
     exact = DEFINITE / rounding * negligible
     if len(C) <= DECOMPOSED:
         if _cholesky(C, exact) is not None:
-            return part
+            return component
         if rounding > DEFINITE and _cholesky(C, negligible) is not None:
-            return _shifted(part, C, negligible)
-        # The nearest semi-definite matrix is cheap: no shift is added that is not needed.
+            return _shifted(component, C, negligible)
+        # The nearest semi-definite matrix is cheap to compute, and needs no shift.
         smallest = max(negligible, float(np.finfo(np.float64).tiny))
-        return _without_negative_part(part, C, smallest, smallest)
+        return _without_negative_part(component, C, smallest, smallest)
     smallest = max(smallest, negligible, float(np.finfo(np.float64).tiny))
     if _cholesky(C, smallest) is None:  # one factorization shows that a large component has negative eigenvalues
-        return _without_negative_part(part, C, smallest, _FIRST_SHIFT * smallest)
+        return _without_negative_part(component, C, smallest, _FIRST_SHIFT * smallest)
     if _cholesky(C, negligible) is not None:
-        return part if exact == negligible else _shifted(part, C, negligible)
+        return component if exact == negligible else _shifted(component, C, negligible)
     between = math.sqrt(negligible * smallest)
-    return _shifted(part, C, smallest if _cholesky(C, between) is None else between)
+    return _shifted(component, C, smallest if _cholesky(C, between) is None else between)
 
 
-def _shifted(part: InnerMatrix, C: FloatArray, shift: float) -> InnerMatrix:
+def _shifted(component: InnerMatrix, C: FloatArray, shift: float) -> InnerMatrix:
     """C + shift I, written over C."""
     C[np.diag_indices_from(C)] += shift
-    return part.with_entries(C)
+    return component.with_entries(C)
 
 
-def _without_negative_part(part: InnerMatrix, C: FloatArray, smallest: float, trial: float) -> InnerMatrix:
-    """C without its lowest eigenpairs, as far as blocks are kept, and with a shift that makes it definite."""
+def _without_negative_part(component: InnerMatrix, C: FloatArray, smallest: float, trial: float) -> InnerMatrix:
+    """C minus its lowest eigenpairs in the kept blocks, plus a shift that makes C definite."""
     # Only the last factorization must be in float64: the others lead to Ritz pairs.
     safe = smallest > _SINGLE_SAFE * float(np.finfo(np.float32).eps) * float(np.diagonal(C).max())
     dtype = np.dtype(np.float32) if safe and len(C) > DECOMPOSED else C.dtype
-    zeros = None if part.full else part.with_entries(np.ones_like(C)).todense() == 0
+    zeros = None if component.full else component.with_entries(np.ones_like(C)).todense() == 0
     shift, factor = _definite_shift(C, trial, dtype)
     for _ in range(_REMOVALS):
         if shift <= smallest:
@@ -120,16 +120,16 @@ def _without_negative_part(part: InnerMatrix, C: FloatArray, smallest: float, tr
     del factor
     if len(C) <= DECOMPOSED:
         if shift <= smallest:
-            return part.with_entries(C)
+            return component.with_entries(C)
         lowest = float(np.abs(negative_eigenpairs(C)[0]).max(initial=0.0))
-        return _shifted(part, C, lowest + smallest)
-    if shift > smallest:  # the last removal lowered it further
+        return _shifted(component, C, lowest + smallest)
+    if shift > smallest:  # a smaller shift may suffice after the last removal
         shift = max(shift / _STEP_UP, smallest)
-    return _shifted(part, C, _definite_shift(C, shift, _DOUBLE)[0])
+    return _shifted(component, C, _definite_shift(C, shift, _DOUBLE)[0])
 
 
 def _definite_shift(C: FloatArray, shift: float, dtype: np.dtype[Any]) -> tuple[float, FloatArray]:
-    """A shift, or the first of its multiples, that makes C definite, and the Cholesky factor in the given dtype."""
+    """The first of shift, 2 shift, 4 shift, ... that makes C definite, and the Cholesky factor in the given dtype."""
     while math.isfinite(shift):
         if (factor := _cholesky(C, shift, dtype)) is not None:
             return shift, factor

@@ -5,8 +5,6 @@ any function of a user's own.
 """
 
 from blockbasis.kernels.base import Kernel as Kernel
-from blockbasis.kernels.base import RadialKernel as RadialKernel
-from blockbasis.kernels.base import kernel_parameters as kernel_parameters
 from blockbasis.kernels.combined import Product as Product
 from blockbasis.kernels.combined import Scaled as Scaled
 from blockbasis.kernels.combined import Sum as Sum
@@ -16,6 +14,8 @@ from blockbasis.kernels.convert import from_sklearn as from_sklearn
 from blockbasis.kernels.distances import squared_distances as squared_distances
 from blockbasis.kernels.function import CallableKernel as CallableKernel
 from blockbasis.kernels.metric import WithMetric as WithMetric
+from blockbasis.kernels.radial import RadialKernel as RadialKernel
+from blockbasis.kernels.radial import kernel_parameters as kernel_parameters
 from blockbasis.kernels.stationary import RADIAL_KERNELS as RADIAL_KERNELS
 from blockbasis.kernels.stationary import Cauchy as Cauchy
 from blockbasis.kernels.stationary import Gaussian as Gaussian

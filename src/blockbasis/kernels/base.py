@@ -1,31 +1,25 @@
-"""What a kernel is, and what the rest of the package asks of one."""
+"""The base class of kernels."""
 
 from __future__ import annotations
 
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
+from blockbasis._utils.tiling import ranges
 from blockbasis._utils.typing import FloatArray
-from blockbasis._utils.validation import check_lengths, check_matrix, check_points, check_right_hand_side
-from blockbasis.kernels.distances import ENTRY_ERROR, product_factors, squared_distances, squares_of_differences
+from blockbasis._utils.validation import check_matrix, check_points, check_right_hand_side
 from blockbasis.kernels.linear_map import LinearMap
 
-#: Points per call when only k(x, x) is wanted of a kernel that does not know it: few wasted pairs against few calls.
+#: Points per call when only k(x, x) is needed of a kernel function: a compromise between unused pairs and calls.
 _DIAGONAL_CHUNK = 16
-#: Rows and columns of a tile in which gradients are computed.
+#: Rows and columns of a tile in which gradients are computed, 2 MB of float64.
 _GRADIENT_TILE = 512
-#: Entries that stay in a core's cache.
-_CACHED = 2**17
-#: A block of more than ``_WIDE`` columns is evaluated ``_NARROW`` columns at a time: strips of few rows are slow.
-_WIDE = 4096
-_NARROW = 1024
-#: Lengths that a kernel shows, at most.
-_SHOWN = 6
+#: Rows of a strip in which a matrix is symmetrized in place.
+_SYMMETRIC_STRIP = 1024
 
 
 class Kernel(ABC):
@@ -39,10 +33,7 @@ class Kernel(ABC):
 
     @abstractmethod
     def block(self, X: FloatArray, Y: FloatArray) -> FloatArray:
-        """Kernel of every row of ``X`` with every row of ``Y``; the arrays are trusted, not checked.
-
-        There is no white noise in it.
-        """
+        """Kernel of every row of ``X`` with every row of ``Y``, without white noise; the arrays are not checked."""
 
     def __call__(self, X: Any, Y: Any = None) -> FloatArray:
         """Kernel matrix of ``X`` with ``Y``, or with itself.
@@ -64,7 +55,7 @@ class Kernel(ABC):
             both = np.result_type(X, Y)
             return self.block(X.astype(both, copy=False), Y.astype(both, copy=False))
         K = self.block(X, X)
-        for rows in _ranges(len(K), _NARROW):  # in place: large matrices are not held twice
+        for rows in ranges(0, len(K), _SYMMETRIC_STRIP):  # in place: a large matrix is not copied
             mean = (K[rows, rows.start :] + K[rows.start :, rows].T) / 2
             K[rows, rows.start :], K[rows.start :, rows] = mean, mean.T
         if self.at_zero is not None:
@@ -74,7 +65,7 @@ class Kernel(ABC):
         return K
 
     def diagonal(self, X: FloatArray) -> FloatArray:
-        """k(x, x) of every row of ``X``, white noise included; the array is trusted, not checked."""
+        """k(x, x) of every row of ``X``, with white noise; the array is not checked."""
         if self.at_zero is not None:
             return np.full(len(X), self.at_zero + self.noise, dtype=X.dtype)
         values = [np.diagonal(self.block(X[chunk], X[chunk])) for chunk in diagonal_chunks(len(X))]
@@ -112,14 +103,14 @@ class Kernel(ABC):
         X = check_points(X, name="X", caller=caller, dtype=np.float64)
         Y = check_points(Y, name="Y", caller=caller, n_features=X.shape[1], dtype=np.float64)
         W = check_right_hand_side(weights, len(Y), name="weights", caller=caller)
-        core, map_, (points, others) = self.core, self.map, _in_coordinates(self, X, Y)
+        core, map_, (X_mapped, Y_mapped) = self.core, self.map, _in_coordinates(self, X, Y)
         columns = W.reshape(len(Y), -1)
         result = np.empty((*X.shape, columns.shape[1]))
-        for rows in _ranges(len(X), _GRADIENT_TILE):
-            found = np.zeros((rows.stop - rows.start, points.shape[1], columns.shape[1]))
-            for there in _ranges(len(Y), _GRADIENT_TILE):
-                found += core.block_gradient(points[rows], others[there], columns[there], None)
-            result[rows] = found if map_ is None else map_.transposed(found)
+        for rows in ranges(0, len(X), _GRADIENT_TILE):
+            gradient = np.zeros((rows.stop - rows.start, X_mapped.shape[1], columns.shape[1]))
+            for tile in ranges(0, len(Y), _GRADIENT_TILE):
+                gradient += core.block_gradient(X_mapped[rows], Y_mapped[tile], columns[tile], None)
+            result[rows] = gradient if map_ is None else map_.transposed(gradient)
         return result if W.ndim == 2 else result[..., 0]
 
     def block_gradient(
@@ -131,7 +122,7 @@ class Kernel(ABC):
         """
         raise NotImplementedError(f"{self!r} has no gradient: {type(self).__name__} does not know its derivative.")
 
-    # --- what the rest of the package asks ---------------------------------------------------------------------------
+    # --- properties that a factorization uses ------------------------------------------------------------------------
 
     @property
     def at_zero(self) -> float | None:
@@ -163,12 +154,12 @@ class Kernel(ABC):
         return self.without_noise()
 
     def coordinates(self, X: FloatArray) -> FloatArray:
-        """The points in the coordinates of the kernel, in which clusters are made; ``X`` itself where these are equal.
+        """The points in the coordinates of the kernel, in which clusters are made; ``X`` itself where `map` is None.
 
         Raises
         ------
         ValueError
-            Where the points do not have the columns that the kernel wants.
+            Where the points do not have the number of columns of the kernel.
         """
         if self.n_features is not None and X.shape[1] != self.n_features:
             raise ValueError(
@@ -181,14 +172,14 @@ class Kernel(ABC):
         return np.full(distances.shape, np.inf)
 
     def unit_maps(self) -> list[LinearMap | float] | None:
-        """Maps into coordinates in which the length scale is 1, of each part; a number is a multiple of the identity.
+        """Maps of each part into coordinates in which its length scale is 1; a number is a multiple of the identity.
 
-        None where the kernel is no function of x - y: it must then see the points as they are.
+        None where the kernel is not a function of x - y: it is then evaluated at the points as they are.
         """
         return None
 
     def leaves(self) -> Iterator[Kernel]:
-        """The kernels that it is made of."""
+        """The kernels that a sum, product or scaled kernel consists of."""
         yield self
 
     # --- new kernels from old ----------------------------------------------------------------------------------------
@@ -261,7 +252,7 @@ class Kernel(ABC):
 
 
 def _operand(other: Any) -> Kernel | None:
-    """What a kernel can be added to or multiplied by: another, or one of scikit-learn that has an equal."""
+    """The other operand of a sum or product as a kernel, converted from scikit-learn; None for any other object."""
     from blockbasis.kernels.convert import from_sklearn, is_sklearn
 
     if isinstance(other, Kernel):
@@ -270,184 +261,26 @@ def _operand(other: Any) -> Kernel | None:
 
 
 def diagonal_chunks(count: int) -> list[slice]:
-    """Ranges of points whose own entries are evaluated at once."""
-    return _ranges(count, _DIAGONAL_CHUNK)
-
-
-def _ranges(count: int, step: int) -> list[slice]:
-    return [slice(start, min(start + step, count)) for start in range(0, count, step)]
-
-
-# --- radial kernels --------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class RadialKernel(Kernel):
-    """A kernel f(|x - y|^2) with f(0) = 1 and f decreasing.
-
-    Parameters
-    ----------
-    bandwidth : float or array-like of shape (d,)
-        The length by which distances are divided, or one for each column. The attribute is a float or a tuple.
-    """
-
-    bandwidth: Any
-
-    def __post_init__(self) -> None:
-        lengths = check_lengths(self.bandwidth, name="bandwidth", caller=type(self).__name__)
-        object.__setattr__(self, "bandwidth", lengths)
-
-    def __repr__(self) -> str:
-        shown = ", ".join(f"{field.name}={_shown(getattr(self, field.name))}" for field in fields(self))
-        return f"{type(self).__name__}({shown})"
-
-    @abstractmethod
-    def profile(self, squared_distances: FloatArray) -> FloatArray:
-        """F at each squared distance; the array is overwritten and returned.
-
-        A kernel with one length for each column is asked by way of its `core`, which has one length.
-        """
-
-    def derivative(self, squared_distances: FloatArray) -> FloatArray:
-        """Derivative of f at each squared distance, zero at zero where f has a kink; the array may be overwritten."""
-        raise NotImplementedError(f"{self!r} has no gradient: {type(self).__name__} does not define 'derivative'.")
-
-    @property
-    def at_zero(self) -> float:
-        return 1.0
-
-    @property
-    def n_features(self) -> int | None:
-        return len(self.bandwidth) if isinstance(self.bandwidth, tuple) else None
-
-    @property
-    def map(self) -> LinearMap | None:
-        if not isinstance(self.bandwidth, tuple):
-            return None
-        # Relative to the shortest length: no quotient overflows, and proportional lengths share one map.
-        return LinearMap(min(self.bandwidth) / np.array(self.bandwidth)).reduced()
-
-    @property
-    def core(self) -> RadialKernel:
-        return replace(self, bandwidth=min(self.bandwidth)) if isinstance(self.bandwidth, tuple) else self
-
-    def bound(self, distances: FloatArray) -> FloatArray:
-        shortened = distances if self.map is None else self.map.smallest * distances
-        return self.core.profile(np.square(shortened, dtype=np.float64))
-
-    def unit_maps(self) -> list[LinearMap | float] | None:
-        if not isinstance(self.bandwidth, tuple):
-            return [1 / self.bandwidth]
-        return [LinearMap(1 / np.array(self.bandwidth))]
-
-    def block(self, X: FloatArray, Y: FloatArray) -> FloatArray:
-        if isinstance(self.bandwidth, tuple):
-            return mapped_block(self, X, Y)
-        limits = np.finfo(X.dtype)
-        if self.bandwidth * self.bandwidth < float(limits.tiny / limits.eps):
-            return self._block_of_tiny_bandwidth(X, Y)
-        # Products cancel far from the origin, so the points are centred on the mean of X: in a factorization that is
-        # the centre of a cluster.
-        centre, error = X.mean(axis=0), self._distance_error(X)
-        if len(Y) <= _WIDE:
-            return self._narrow_block(X, Y, centre, error)
-        values = np.empty((len(X), len(Y)), dtype=X.dtype)
-        for columns in _ranges(len(Y), _NARROW):
-            values[:, columns] = self._narrow_block(X, Y[columns], centre, error)
-        return values
-
-    def _narrow_block(self, X: FloatArray, Y: FloatArray, centre: FloatArray, error: float) -> FloatArray:
-        """Entries strip by strip, so that distances are in the cache when the profile is taken."""
-        values = np.empty((len(X), len(Y)), dtype=X.dtype)
-        factors = product_factors(X, Y, centre, error=error) if error else None
-        for rows in _ranges(len(X), max(1, _CACHED // max(len(Y), 1))):
-            strip = values[rows]
-            if factors is not None and not factors.cancelled:
-                squared = factors.squared(rows, slice(None), out=strip)
-            else:
-                squared = squared_distances(X[rows], Y, centre, error=error).astype(X.dtype, copy=False)
-            found = self.profile(squared)
-            if found is not strip:
-                strip[...] = found
-        return values
-
-    def block_gradient(
-        self, X: FloatArray, Y: FloatArray, weights: FloatArray, factors: FloatArray | None
-    ) -> FloatArray:
-        if isinstance(self.bandwidth, tuple):
-            return mapped_gradient(self, X, Y, weights, factors)
-        centre = X.mean(axis=0)
-        # The gradient of f(|x - y|^2) is 2 f' (x - y): two products with the matrix of 2 f'.
-        slopes = 2 * self.derivative(squared_distances(X, Y, centre, error=self._distance_error(X)))
-        X, Y = X - centre, Y - centre
-        if factors is not None:
-            slopes *= factors
-        weighted = (Y[:, :, np.newaxis] * weights[:, np.newaxis, :]).reshape(len(Y), -1)
-        at_others = (slopes @ weighted).reshape(len(X), X.shape[1], -1)
-        return np.asarray(X[:, :, np.newaxis] * (slopes @ weights)[:, np.newaxis, :] - at_others)
-
-    def _block_of_tiny_bandwidth(self, X: FloatArray, Y: FloatArray) -> FloatArray:
-        """Entries by differences in units of the bandwidth, whose square would underflow."""
-        if X.dtype == np.float32:
-            return self.block(X.astype(np.float64), Y.astype(np.float64)).astype(np.float32)
-        rows, columns = (each.ravel() for each in np.indices((len(X), len(Y))))
-        squared = squares_of_differences(X, Y, rows, columns, unit=self.bandwidth).reshape(len(X), len(Y))
-        return replace(self, bandwidth=1.0).profile(squared)
-
-    def _distance_error(self, X: FloatArray) -> float:
-        """Error of squared distances that leaves entries accurate; none where a root magnifies it."""
-        return ENTRY_ERROR[X.dtype] * self.bandwidth * self.bandwidth if self._smooth_at_zero else 0.0
-
-    @property
-    def _smooth_at_zero(self) -> bool:
-        """Whether rounding in a squared distance near zero stays as small in the kernel."""
-        return True
-
-    def _divide(self, values: FloatArray, times: int) -> FloatArray:
-        """Divide by the bandwidth, once or twice, in place: no bandwidth overflows on the way."""
-        limits = np.finfo(values.dtype)
-        least, most = float(limits.tiny), float(limits.max)
-        inverse = min(max(1 / self.bandwidth if self.bandwidth > least else np.inf, least), most)
-        with np.errstate(over="ignore", under="ignore"):
-            factor = float(np.float64(inverse) ** times)  # infinite where a power of a float would raise
-            if limits.tiny < factor < limits.max:
-                values *= factor
-                return values
-            for _ in range(times):
-                values *= inverse
-        return values
-
-
-def kernel_parameters(kernel: RadialKernel) -> dict[str, float | list[float]]:
-    """The numbers that, with the class, make the kernel again."""
-    values = {field.name: getattr(kernel, field.name) for field in fields(kernel)}
-    return {name: list(value) if isinstance(value, tuple) else float(value) for name, value in values.items()}
+    """Ranges of points whose entries k(x, x) are evaluated in one call."""
+    return ranges(0, count, _DIAGONAL_CHUNK)
 
 
 def mapped_block(kernel: Kernel, X: FloatArray, Y: FloatArray) -> FloatArray:
-    """Entries of a kernel of mapped points, mapped on the spot."""
+    """Entries of a kernel of mapped points; the points are mapped here."""
     return kernel.core.block(*_in_coordinates(kernel, X, Y))
 
 
 def mapped_gradient(
     kernel: Kernel, X: FloatArray, Y: FloatArray, weights: FloatArray, factors: FloatArray | None
 ) -> FloatArray:
-    """Gradients of a kernel of mapped points, mapped on the spot."""
-    found = kernel.core.block_gradient(*_in_coordinates(kernel, X, Y), weights, factors)
-    return found if kernel.map is None else kernel.map.transposed(found)
+    """Gradients of a kernel of mapped points; the points are mapped here."""
+    gradients = kernel.core.block_gradient(*_in_coordinates(kernel, X, Y), weights, factors)
+    return gradients if kernel.map is None else kernel.map.transposed(gradients)
 
 
 def _in_coordinates(kernel: Kernel, X: FloatArray, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Both sets of points mapped; centred first where the kernel allows it, since far points lose digits by a map."""
+    """Both sets of points mapped; centred first where k is a function of x - y, since a map rounds distant points."""
     if kernel.unit_maps() is None:
         return kernel.coordinates(X), kernel.coordinates(Y)
     centre = X.mean(axis=0)
     return kernel.coordinates(X - centre), kernel.coordinates(Y - centre)
-
-
-def _shown(value: Any) -> str:
-    """A number, or some of many lengths."""
-    if not isinstance(value, tuple) or len(value) <= _SHOWN:
-        return repr(value)
-    ends = ", ".join(f"{length:.6g}" for length in value[: _SHOWN // 2])
-    return f"({ends}, ..., {value[-1]:.6g}: {len(value)} lengths)"

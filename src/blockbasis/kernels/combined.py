@@ -23,8 +23,8 @@ from blockbasis.kernels.metric import Within
 class White(Kernel):
     """White noise: ``variance`` for a point with itself, and zero for any two points.
 
-    A symmetric kernel matrix has it in its diagonal, K + variance I; the matrix of two sets of points has none of it,
-    even where points are equal. So it is in scikit-learn's ``WhiteKernel``.
+    The variance is added to the diagonal of a symmetric kernel matrix, K + variance I, and not to the matrix of two
+    sets of points, even where points are equal. This is the convention of scikit-learn's ``WhiteKernel``.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class White(Kernel):
 
 @dataclass(frozen=True)
 class Zero(White):
-    """Nothing: what is left of white noise without the noise."""
+    """The zero kernel: white noise of variance zero."""
 
     variance: float = 0.0
 
@@ -166,7 +166,7 @@ class Scaled(Kernel):
 
 
 def scaled(kernel: Kernel, scale: Any) -> Kernel:
-    """``scale * kernel``, with one number where there would be two."""
+    """``scale * kernel``; the scales of a scaled kernel are multiplied."""
     return Scaled(kernel.kernel, kernel.scale * float(scale)) if isinstance(kernel, Scaled) else Scaled(kernel, scale)
 
 
@@ -179,11 +179,11 @@ def _scaled(kernel: Kernel, scale: float) -> Kernel:
 
 @dataclass(frozen=True, repr=False)
 class _Combined(Kernel):
-    """What sums and products share.
+    """Base class of sums and products.
 
-    Where all parts have the same coordinates, these are the coordinates of the whole. Otherwise they are those in which
-    the squared distance is the sum of the squared distances of all parts, each in units of its length: near points
-    are then near for every part. A part that is no function of x - y must see the points as they are.
+    Where all parts have the same coordinates, the combined kernel has them too. Otherwise its squared distance is the
+    sum of the squared distances of all parts, each in units of its length: near points are then near for every part.
+    A part that is not a function of x - y is evaluated at the points as they are.
     """
 
     parts: tuple[Kernel, ...]
@@ -248,8 +248,8 @@ class _Combined(Kernel):
         for part in self.parts:
             yield from part.leaves()
 
-    def _at_most(self, values: FloatArray) -> FloatArray:
-        """The values, none above k(x, x): rounding can lift a sum or a product of numbers in float32."""
+    def _clipped(self, values: FloatArray) -> FloatArray:
+        """The values, at most k(x, x): rounding in float32 can raise a sum or a product above it."""
         return values if self.at_zero is None else np.minimum(values, values.dtype.type(self.at_zero), out=values)
 
 
@@ -279,7 +279,7 @@ class Sum(_Combined):
         for part in self.parts[1:]:
             if not isinstance(part, White):
                 values += part.block(X, Y)
-        return self._at_most(values)
+        return self._clipped(values)
 
     def block_gradient(
         self, X: FloatArray, Y: FloatArray, weights: FloatArray, factors: FloatArray | None
@@ -301,9 +301,9 @@ class Sum(_Combined):
     def without_noise(self) -> Kernel:
         if not self.noise:
             return self
-        left = [part.without_noise() for part in self.parts]
-        left = [part for part in left if not isinstance(part, Zero)]
-        return (Sum(tuple(left)) if len(left) > 1 else left[0]) if left else Zero()
+        parts = [part.without_noise() for part in self.parts]
+        parts = [part for part in parts if not isinstance(part, Zero)]
+        return (Sum(tuple(parts)) if len(parts) > 1 else parts[0]) if parts else Zero()
 
     def bound(self, distances: FloatArray) -> FloatArray:
         return np.asarray(sum(part.bound(distances) for part in self.parts))
@@ -344,7 +344,7 @@ class Product(_Combined):
         values = self.parts[0].block(X, Y)
         for part in self.parts[1:]:
             values *= part.block(X, Y)
-        return self._at_most(values)
+        return self._clipped(values)
 
     def block_gradient(
         self, X: FloatArray, Y: FloatArray, weights: FloatArray, factors: FloatArray | None
@@ -371,8 +371,8 @@ class Product(_Combined):
     def without_noise(self) -> Kernel:
         if not self.noise:
             return self
-        left = tuple(part.without_noise() for part in self.parts)
-        return Zero() if any(isinstance(part, Zero) for part in left) else Product(left)
+        parts = tuple(part.without_noise() for part in self.parts)
+        return Zero() if any(isinstance(part, Zero) for part in parts) else Product(parts)
 
     def bound(self, distances: FloatArray) -> FloatArray:
         with np.errstate(invalid="ignore"):
@@ -393,5 +393,5 @@ def multiplied(first: Kernel, second: Kernel) -> Kernel:
 
 
 def _shown(kernel: Kernel) -> str:
-    """A kernel as it stands in a product: in brackets where that needs them."""
+    """Representation of a kernel in a product, in brackets where needed."""
     return f"({kernel!r})" if isinstance(kernel, (_Combined, Scaled)) else repr(kernel)

@@ -1,4 +1,4 @@
-"""Kernels from what users give: kernels of the package, of scikit-learn, and functions."""
+"""Conversion of scikit-learn's kernels and of functions to kernels, and back to scikit-learn."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ from blockbasis.kernels.stationary import Cauchy, Gaussian, InverseMultiquadric,
 
 
 def as_kernel(kernel: Any, *, caller: str) -> Kernel:
-    """A `Kernel` as it is; one of scikit-learn as its equal, if it has one; another function wrapped.
+    """The argument as a `Kernel`: converted from scikit-learn where there is an equal, otherwise a function is wrapped.
 
-    Anything else is refused.
+    Raises
+    ------
+    TypeError
+        Where the argument is neither a kernel nor callable.
     """
     if isinstance(kernel, Kernel):
         return kernel
@@ -30,7 +33,7 @@ def as_kernel(kernel: Any, *, caller: str) -> Kernel:
 
 
 def is_sklearn(kernel: Any) -> bool:
-    """Whether it is a kernel of scikit-learn's own; its module is not imported for that."""
+    """Whether the object is a kernel of scikit-learn, whose module is not imported for the check."""
     return type(kernel).__module__ == "sklearn.gaussian_process.kernels"
 
 
@@ -62,19 +65,19 @@ def from_sklearn(kernel: Any) -> Kernel:
     >>> bb.kernels.from_sklearn(ConstantKernel(4.0) * RBF(1.0) + WhiteKernel(0.1))
     4.0 * Gaussian(bandwidth=1.4142135623730951) + White(variance=0.1)
     """
-    found = _equal(kernel) if is_sklearn(kernel) else None
-    if found is None:
+    converted = _equal(kernel) if is_sklearn(kernel) else None
+    if converted is None:
         raise ValueError(
             "The 'kernel' parameter of from_sklearn must be an RBF, a Matern kernel with nu = 0.5, 1.5, 2.5 or "
             "infinity, a RationalQuadratic, a WhiteKernel, or a sum or product of these and of constant factors. "
             f"Got {kernel!r} instead."
         )
-    return found
+    return converted
 
 
 def _equal(kernel: Any) -> Kernel | None:
     """The kernel that equals one of scikit-learn; None where there is none."""
-    from sklearn.gaussian_process import kernels as theirs  # a module that most users of this one never need
+    from sklearn.gaussian_process import kernels as theirs  # slow to import, and rarely needed
 
     kind = type(kernel)
     if kind is theirs.RBF:
@@ -104,7 +107,7 @@ def _times(kernel: Kernel | None, factor: float) -> Kernel | None:
 
 
 def _lengths(kernel: Any) -> Any:
-    """Length scales; scikit-learn takes an array of one for a number."""
+    """Length scales; an array of one is a number, as in scikit-learn."""
     lengths = np.asarray(kernel.length_scale, dtype=np.float64)
     return lengths.item() if lengths.size == 1 else lengths
 

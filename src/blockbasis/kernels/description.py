@@ -1,4 +1,4 @@
-"""Kernels as plain data for files, and back."""
+"""Conversion of kernels to plain data for files, and back."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from blockbasis.kernels.base import Kernel, RadialKernel, kernel_parameters
+from blockbasis.kernels.base import Kernel
 from blockbasis.kernels.combined import Product, Scaled, Sum, White
 from blockbasis.kernels.linear_map import LinearMap
 from blockbasis.kernels.metric import WithMetric
+from blockbasis.kernels.radial import RadialKernel, kernel_parameters
 from blockbasis.kernels.stationary import RADIAL_KERNELS
 
 _COMBINED: dict[str, type[Sum | Product]] = {"Sum": Sum, "Product": Product}
 
 
 def describe_kernel(kernel: Kernel | None) -> dict[str, Any] | None:
-    """Names and numbers that make a kernel of the package, ready for JSON; None for any other kernel."""
+    """Name and parameters of a kernel of the package as JSON data; None for any other kernel."""
     if isinstance(kernel, RadialKernel) and RADIAL_KERNELS.get(type(kernel).__name__) is type(kernel):
         return {"name": type(kernel).__name__, "parameters": kernel_parameters(kernel)}
     if type(kernel) is White:
@@ -33,7 +34,7 @@ def describe_kernel(kernel: Kernel | None) -> dict[str, Any] | None:
 
 
 def restored_kernel(saved: dict[str, Any]) -> Kernel:
-    """The kernel of a `describe_kernel`."""
+    """The kernel of a description by `describe_kernel`."""
     name = saved["name"]
     if name in RADIAL_KERNELS:
         return RADIAL_KERNELS[name](**saved["parameters"])

@@ -9,10 +9,10 @@ import numpy as np
 
 from blockbasis._utils.typing import FloatArray, IntArray
 
-#: Errors that entries of a kernel with f(0) = 1 may have, by the precision of the points.
+#: Allowed error of the entries of a kernel with f(0) = 1, by the dtype of the points.
 ENTRY_ERROR = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
-#: Coordinates that are held at once when differences are taken.
-_HELD = 2**20
+#: Differences of coordinates that are computed at once: 8 MB of float64.
+_CHUNK_ENTRIES = 2**20
 
 
 def squared_distances(X: FloatArray, Y: FloatArray, centre: FloatArray, *, error: float = 0.0) -> FloatArray:
@@ -44,8 +44,8 @@ def squared_distances(X: FloatArray, Y: FloatArray, centre: FloatArray, *, error
     sums = np.add.outer(factors.left[:, -2], factors.right[:, -1])
     # A profile f changes by no more than the relative error of its argument.
     sums *= _rounding(X) / ENTRY_ERROR[X.dtype]
-    few = np.flatnonzero(squared <= sums)
-    squared.flat[few] = squares_of_differences(X, Y, *np.divmod(few, len(Y)))
+    cancelled = np.flatnonzero(squared <= sums)
+    squared.flat[cancelled] = squares_of_differences(X, Y, *np.divmod(cancelled, len(Y)))
     return squared
 
 
@@ -72,15 +72,15 @@ class ProductFactors:
 
 
 def product_factors(X: FloatArray, Y: FloatArray, centre: FloatArray, *, error: float) -> ProductFactors:
-    """|x|^2 + |y|^2 - 2xy as a product: the norms are two more columns, so that no pass over the result adds them."""
+    """Factors of the matrix of |x|^2 + |y|^2 - 2xy: two additional columns hold the norms."""
     n, d = X.shape
     left, right = np.empty((n, d + 2), X.dtype), np.empty((len(Y), d + 2), X.dtype)
-    near, far = np.subtract(X, centre, out=left[:, :d]), np.subtract(Y, centre, out=right[:, :d])
-    np.einsum("ij,ij->i", near, near, out=left[:, d])
-    np.einsum("ij,ij->i", far, far, out=right[:, d + 1])
-    near *= -2
+    X_centred, Y_centred = np.subtract(X, centre, out=left[:, :d]), np.subtract(Y, centre, out=right[:, :d])
+    np.einsum("ij,ij->i", X_centred, X_centred, out=left[:, d])
+    np.einsum("ij,ij->i", Y_centred, Y_centred, out=right[:, d + 1])
+    X_centred *= -2
     left[:, d + 1] = right[:, d] = 1
-    # Points y much farther out than all x are no worse off.
+    # Distances to points y of much larger norm than all x have a small relative error.
     cancelled = _rounding(X) * float(left[:, d].max(initial=0.0)) > error
     return ProductFactors(left, right, cancelled)
 
@@ -95,11 +95,11 @@ def squares_of_differences(
 ) -> FloatArray:
     """Squared distances of pairs of points, in units of a length, without cancellation."""
     squared = np.empty(len(rows), dtype=X.dtype)
-    step = max(1, _HELD // X.shape[1])
+    step = max(1, _CHUNK_ENTRIES // X.shape[1])
     for start in range(0, len(rows), step):
-        some = slice(start, start + step)
-        differences = X[rows[some]] - Y[columns[some]]
+        chunk = slice(start, start + step)
+        differences = X[rows[chunk]] - Y[columns[chunk]]
         with np.errstate(over="ignore"):  # points too many units apart are infinitely far
             differences /= unit
-            np.einsum("ij,ij->i", differences, differences, out=squared[some])
+            np.einsum("ij,ij->i", differences, differences, out=squared[chunk])
     return squared

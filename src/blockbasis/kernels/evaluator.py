@@ -1,4 +1,4 @@
-"""The kernel matrix in implicit form: blocks on request, each evaluated entry counted."""
+"""The kernel matrix in implicit form: blocks are evaluated on demand, and entries are counted."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from functools import cached_property
 
 import numpy as np
 
+from blockbasis._utils.tiling import ranges
 from blockbasis._utils.typing import FloatArray, Index, IntArray
 from blockbasis.kernels.base import Kernel, diagonal_chunks
 from blockbasis.kernels.combined import Zero
 from blockbasis.kernels.function import CallableKernel
 
-#: Rows that are evaluated at once when all entries are wanted.
+#: Rows of a strip when all entries are evaluated.
 _SYMMETRIC_TILE = 256
-#: Between these k(x, x) must be: norms of a matrix square its entries, and sum as many as there are.
+#: Limits of k(x, x): squared Frobenius norms must neither overflow nor underflow.
 _SCALES = {np.dtype(np.float64): (1e-100, 1e100), np.dtype(np.float32): (1e-12, 1e12)}
-#: Points on which a user's kernel function is asked whether it is one, and for the scale of its values.
+#: Points at which a kernel function is checked, and points that show the scale of its values.
 _CHECK_SAMPLE = 64
 _SCALE_SAMPLE = 16
 
 
 class Counter:
-    """A count that threads share."""
+    """A counter that threads share."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -39,10 +40,9 @@ class Counter:
 
 
 class KernelMatrix:
-    """K(rows, columns), never formed as a whole.
+    """K(rows, columns), of which blocks are evaluated on demand.
 
-    Every kernel entry that a factorization evaluates goes through `block` (or `diagonal`), which counts it: the count
-    is what complexity is tested by.
+    `block` and `diagonal` count the entries that a factorization evaluates; tests of complexity use the count.
 
     The points are mapped into the coordinates of the kernel once. The attributes ``rows`` and ``columns`` hold the
     mapped points, and ``kernel`` is the kernel of mapped points, without white noise: see `Kernel.core`.
@@ -55,7 +55,7 @@ class KernelMatrix:
     columns : ndarray of shape (m, d), default=None
         None stands for ``rows``: the matrix is then symmetric, and its diagonal is exact.
     counter : Counter, default=None
-        Where entries are counted, when several matrices share one count.
+        Counter of evaluated entries that several matrices share.
     """
 
     def __init__(
@@ -80,12 +80,12 @@ class KernelMatrix:
 
     @property
     def entries(self) -> int:
-        """Kernel entries evaluated so far, here and through the transpose."""
+        """Kernel entries evaluated so far, those of all matrices with the same counter."""
         return self._counter.value
 
     @property
     def T(self) -> KernelMatrix:
-        """The transpose, sharing points and count."""
+        """The transpose, with the same points and counter."""
         if self.symmetric:
             return self
         other = KernelMatrix(self.kernel, self.columns, self.rows, counter=self._counter)
@@ -94,7 +94,7 @@ class KernelMatrix:
 
     @cached_property
     def double(self) -> KernelMatrix:
-        """The same matrix in float64, sharing the count: for work that amplifies rounding."""
+        """The same matrix in float64, with the same counter: for work that amplifies rounding."""
         if self.dtype == np.float64:
             return self
         columns = None if self.symmetric else self.columns.astype(np.float64)
@@ -104,13 +104,13 @@ class KernelMatrix:
 
     @cached_property
     def single(self) -> KernelMatrix:
-        """The same matrix with entries in float32, sharing points and count: for work that needs few digits.
+        """The same matrix with entries in float32, points and counter: for work that needs few digits.
 
-        It is the matrix itself where float32 cannot hold the squares of the entries.
+        It is the matrix itself where float32 cannot represent the squares of the entries.
         """
         low, high = _SCALES[np.dtype(np.float32)]
         own = self.kernel.at_zero
-        if own is None:  # of a function, some points show it
+        if own is None:  # a function: estimated from a few points
             own = float(np.abs(self.kernel.diagonal(self.rows[:_SCALE_SAMPLE])).max(initial=0.0))
         if self.dtype == np.float32 or not (own == 0 or low <= own + self.noise <= high):
             return self
@@ -134,7 +134,7 @@ class KernelMatrix:
         return values
 
     def diagonal(self, rows: slice) -> FloatArray:
-        """k(x, x) of the given points of a symmetric matrix, evaluated once for each range; read-only."""
+        """k(x, x) of the given points of a symmetric matrix, cached for each range; read-only."""
         if self.kernel.at_zero is not None:
             return np.full(rows.stop - rows.start, self.kernel.at_zero + self.noise, dtype=self.dtype)
         key = rows.start, rows.stop
@@ -151,22 +151,22 @@ class KernelMatrix:
         return values
 
     def symmetric_dense(self) -> FloatArray:
-        """All entries of a symmetric matrix, those on one side of the diagonal evaluated."""
+        """All entries of a symmetric matrix, from those on and above the diagonal."""
         n = self.shape[0]
         dense = np.empty((n, n), dtype=self.dtype)
-        for start in range(0, n, _SYMMETRIC_TILE):
-            rows = slice(start, min(start + _SYMMETRIC_TILE, n))
+        for rows in ranges(0, n, _SYMMETRIC_TILE):
+            start = rows.start
             strip = self.block(rows, slice(start, n))
             own = strip[:, : rows.stop - start]
             own[...] = (own + own.T) / 2
-            self._counter.add(-(own.size - len(own)) // 2)  # one side would do
+            self._counter.add(-(own.size - len(own)) // 2)  # the block has two triangles
             dense[rows, start:] = strip
             dense[start:, rows] = strip.T
         return dense
 
 
 def _check_scale(kernel: Kernel, dtype: np.dtype[np.floating]) -> None:
-    """Refuse a kernel whose squared values cannot be summed; white noise without its noise has none."""
+    """Raise where the squared values of a kernel would overflow or underflow."""
     own = kernel.at_zero
     if own is not None and not isinstance(kernel, Zero):
         _check_values(kernel, own + kernel.noise, dtype)
@@ -182,7 +182,7 @@ def _check_values(kernel: Kernel, own: float, dtype: np.dtype[np.floating]) -> N
 
 
 class CachedKernelMatrix(KernelMatrix):
-    """A kernel matrix whose entries are all known: blocks are copied, and none is evaluated.
+    """A kernel matrix whose entries are all cached: blocks are copied, and none is evaluated.
 
     Parameters
     ----------
@@ -217,12 +217,12 @@ class CachedKernelMatrix(KernelMatrix):
 
 
 def check_function(matrix: KernelMatrix, rng: np.random.Generator, *, semidefinite: bool) -> None:
-    """Ask a user's function, on a few points, whether it is symmetric, and positive semi-definite where it must be."""
+    """Raise where a kernel function is not symmetric, or not positive semi-definite, at a sample of points."""
     if not any(isinstance(leaf, CallableKernel) for leaf in matrix.kernel.leaves()):
         return
     n = matrix.shape[0]
-    some = np.sort(rng.choice(n, min(_CHECK_SAMPLE, n), replace=False))
-    block = matrix.block(some, some)
+    sample = np.sort(rng.choice(n, min(_CHECK_SAMPLE, n), replace=False))
+    block = matrix.block(sample, sample)
     _check_values(matrix.kernel, float(np.abs(np.diagonal(block)).max(initial=0.0)), matrix.dtype)
     CallableKernel.check_symmetric(block)
     if semidefinite:
@@ -230,7 +230,7 @@ def check_function(matrix: KernelMatrix, rng: np.random.Generator, *, semidefini
 
 
 def coincidences(rows: Index, columns: Index) -> tuple[IntArray, IntArray]:
-    """Positions inside a block at which row and column are the same point."""
+    """Row and column positions of the entries of a block at which row and column are the same point."""
     if isinstance(rows, slice):
         own = indices(columns)
         inside = np.flatnonzero((own >= rows.start) & (own < rows.stop))
@@ -238,11 +238,11 @@ def coincidences(rows: Index, columns: Index) -> tuple[IntArray, IntArray]:
     own = indices(columns)
     if not len(rows):
         return own[:0], own[:0]
-    by_row = np.argsort(rows)  # each point is there once
-    place = np.minimum(np.searchsorted(rows, own, sorter=by_row), len(rows) - 1)
-    at_row = by_row[place]
-    at_column = np.flatnonzero(rows[at_row] == own)
-    return at_row[at_column], at_column
+    order = np.argsort(rows)  # the rows are distinct
+    position = np.minimum(np.searchsorted(rows, own, sorter=order), len(rows) - 1)
+    candidates = order[position]
+    inside = np.flatnonzero(rows[candidates] == own)
+    return candidates[inside], inside
 
 
 def indices(index: Index) -> IntArray:

@@ -1,4 +1,4 @@
-"""Logarithms of the numbers in a kernel, and how sums of its entries change with them.
+"""Hyperparameters of a kernel on a logarithmic scale, and derivatives of its entries.
 
 Lengths, scales and variances of white noise are hyperparameters, in the order in which `repr` shows the parts. Shapes
 (``nu``, ``alpha``) and metrics stay as they are, and so do functions, and products with white noise in them, whose
@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from blockbasis._utils.typing import FloatArray
-from blockbasis.kernels.base import Kernel, RadialKernel
+from blockbasis.kernels.base import Kernel
 from blockbasis.kernels.combined import Product, Scaled, Sum, White, Zero
 from blockbasis.kernels.distances import squared_distances
 from blockbasis.kernels.metric import WithMetric
+from blockbasis.kernels.radial import RadialKernel
 
 
 def log_parameters(kernel: Kernel) -> FloatArray:
@@ -35,7 +36,7 @@ def log_parameters(kernel: Kernel) -> FloatArray:
 
 
 def are_lengths(kernel: Kernel) -> npt.NDArray[np.bool_]:
-    """Which of the `log_parameters` are lengths."""
+    """Mask of the `log_parameters` that are lengths."""
     if isinstance(kernel, Scaled):
         return np.concatenate(([False], are_lengths(kernel.kernel)))
     if isinstance(kernel, WithMetric):
@@ -47,7 +48,7 @@ def are_lengths(kernel: Kernel) -> npt.NDArray[np.bool_]:
 
 
 def with_log_parameters(kernel: Kernel, values: FloatArray) -> Kernel:
-    """The kernel with these logarithms in place of its own."""
+    """The kernel with the given logarithms of its hyperparameters."""
     if isinstance(kernel, RadialKernel):
         lengths: Any = np.exp(values)
         return replace(kernel, bandwidth=lengths if isinstance(kernel.bandwidth, tuple) else float(lengths[0]))
@@ -105,8 +106,8 @@ def sensitivities(kernel: Kernel, X: FloatArray, weights: FloatArray) -> FloatAr
         factors = [reduce(np.multiply, [*blocks[:i], *blocks[i + 1 :]]) * weights for i in range(len(parts))]
     else:
         factors = [weights] * len(parts)
-    found = [sensitivities(part, X, each) for part, each in zip(parts, factors, strict=True)]
-    return np.concatenate(found or [np.empty(0)])
+    derivatives = [sensitivities(part, X, each) for part, each in zip(parts, factors, strict=True)]
+    return np.concatenate(derivatives or [np.empty(0)])
 
 
 def _free_parts(kernel: Kernel) -> tuple[Kernel, ...]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from blockbasis._utils.typing import FloatArray
 
-#: Directions shorter than this share of the longest are left out of a combined map: they are rounding.
+#: Singular values below this share of the largest one are rounding, and dropped from a combined map.
 _NEGLIGIBLE = 1e-14
 
 
@@ -35,19 +35,19 @@ class LinearMap:
 
     @property
     def n_inputs(self) -> int:
-        """Columns of the points that it takes."""
+        """Number of columns of the points."""
         return int(self.array.shape[-1])
 
     @property
     def smallest(self) -> float:
-        """Least factor by which a distance changes."""
+        """Smallest factor by which the map changes a distance."""
         if self.array.ndim == 1:
             return float(np.abs(self.array).min())
         m, d = self.array.shape
         return float(np.linalg.svd(self.array, compute_uv=False)[-1]) if m >= d else 0.0
 
     def __call__(self, X: FloatArray) -> FloatArray:
-        """The points mapped, in their own precision; the work is in float64."""
+        """The mapped points, computed in float64 and returned in the dtype of ``X``."""
         double = X.astype(np.float64, copy=False)
         with np.errstate(over="ignore", invalid="ignore"):
             mapped = double * self.array if self.array.ndim == 1 else double @ self.array.T
@@ -74,7 +74,7 @@ class LinearMap:
         return LinearMap(self.array * first.array if first.array.ndim == 1 else self.array @ first.array)
 
     def reduced(self) -> LinearMap | None:
-        """A map of the same distances with no more outputs than inputs; None where it is the identity."""
+        """A map of the same distances with at most as many outputs as inputs; None where it is the identity."""
         if self.array.ndim == 1:
             return None if (self.array == 1).all() else self
         m, d = self.array.shape

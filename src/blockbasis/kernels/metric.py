@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from blockbasis._utils.typing import FloatArray
-from blockbasis.kernels.base import Kernel, RadialKernel, mapped_block, mapped_gradient
+from blockbasis.kernels.base import Kernel, mapped_block, mapped_gradient
 from blockbasis.kernels.linear_map import LinearMap
+from blockbasis.kernels.radial import RadialKernel
 
-#: Entries of a metric that are shown, at most.
-_SHOWN = 9
+#: Largest number of entries of a metric in a representation.
+_MAX_SHOWN = 9
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,7 +39,7 @@ class WithMetric(Kernel):
     def __repr__(self) -> str:
         L = self.metric.array
         shown = f"<array of shape {L.shape}>"
-        if L.size <= _SHOWN:
+        if L.size <= _MAX_SHOWN:
             shown = "[" + ", ".join("[" + ", ".join(f"{entry:.6g}" for entry in row) + "]" for row in L) + "]"
         inner = repr(self.kernel)
         return f"{inner if isinstance(self.kernel, RadialKernel) else f'({inner})'}.with_metric({shown})"
@@ -71,7 +72,7 @@ class WithMetric(Kernel):
         inner = self.kernel.map
         whole = self.metric if inner is None else inner.after(self.metric)
         units = self.core.unit_maps()
-        # A function of Euclidean distances does not see a rotation: a map of fewer rows will do.
+        # Euclidean distances do not change under rotations: a map with fewer rows gives the same distances.
         return whole.reduced() if units is not None and all(isinstance(unit, float) for unit in units) else whole
 
     @property
@@ -96,7 +97,7 @@ class WithMetric(Kernel):
 
 @dataclass(frozen=True, repr=False)
 class Within(WithMetric):
-    """The same as a part of a sum or product whose parts have different metrics: points are mapped on the spot."""
+    """A kernel with a metric as a part of a sum or product of several metrics: `block` maps the points."""
 
     @property
     def map(self) -> None:
@@ -112,8 +113,8 @@ class Within(WithMetric):
     def block_gradient(
         self, X: FloatArray, Y: FloatArray, weights: FloatArray, factors: FloatArray | None
     ) -> FloatArray:
-        found = self.kernel.block_gradient(self.metric(X), self.metric(Y), weights, factors)
-        return self.metric.transposed(found)
+        gradients = self.kernel.block_gradient(self.metric(X), self.metric(Y), weights, factors)
+        return self.metric.transposed(gradients)
 
     def bound(self, distances: FloatArray) -> FloatArray:
         return self.kernel.bound(self.metric.smallest * distances)

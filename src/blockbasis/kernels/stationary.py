@@ -14,7 +14,7 @@ import numpy as np
 
 from blockbasis._utils.typing import FloatArray
 from blockbasis._utils.validation import check_lengths, check_positive
-from blockbasis.kernels.base import RadialKernel
+from blockbasis.kernels.radial import RadialKernel
 
 
 def _decayed(exponents: FloatArray) -> FloatArray:

@@ -56,8 +56,8 @@ class Allocation:
     @cached_property
     def gains(self) -> list[FloatArray]:
         """Squared error that each function removes, made non-increasing."""
-        each = [-np.diff(residuals) for residuals in self.residuals]
-        return [np.maximum(isotonic_regression(gain, increasing=False).x, 0) for gain in each]
+        gains = [-np.diff(residuals) for residuals in self.residuals]
+        return [np.maximum(isotonic_regression(each, increasing=False).x, 0) for each in gains]
 
     @cached_property
     def highest(self) -> IntArray:
@@ -76,10 +76,8 @@ class Allocation:
 
     def error(self, ranks: IntArray) -> float:
         """Squared error of the whole factorization, predicted."""
-        left = [
-            residual[min(int(rank), len(residual) - 1)] for residual, rank in zip(self.residuals, ranks, strict=True)
-        ]
-        return float(self.weights @ left)
+        pairs = zip(self.residuals, ranks, strict=True)
+        return float(self.weights @ [residual[min(int(rank), len(residual) - 1)] for residual, rank in pairs])
 
     def at_price(self, price: float) -> IntArray:
         """Rank of each cluster at a price of a float; at least one."""
@@ -87,8 +85,8 @@ class Allocation:
         ranks = np.maximum(self.highest / 2, 1.0)
         for _ in range(_FIXED_POINT_STEPS):
             costs = price * (self.sizes + self.per_function + self.related(ranks))
-            worth = (flat > np.repeat(costs, self.highest)) & (flat > 0)
-            new = np.maximum(np.add.reduceat(worth, starts, dtype=np.intp), 1)
+            selected = (flat > np.repeat(costs, self.highest)) & (flat > 0)
+            new = np.maximum(np.add.reduceat(selected, starts, dtype=np.intp), 1)
             if (new == ranks).all():
                 break
             ranks = new.astype(np.float64)
@@ -101,47 +99,41 @@ class Allocation:
         """
         if self.error(self.highest) > allowed:
             return self.highest, 0.0
-        price = self._price(lambda ranks: self.error(ranks) <= allowed)
+        price = self._bisect(lambda ranks: self.error(ranks) <= allowed)[0]
         return self.at_price(price), price
 
     def affordable(self, budget: float) -> tuple[IntArray, float]:
         """Ranks of least predicted error within ``budget`` floats, and their price.
 
-        The ranks are those of the price, and then grow one function after the other.
+        The ranks of the price are raised one function at a time while the budget has room.
         """
         if self.stored(self.highest) <= budget:
             return self.highest, 0.0
-        low, high = self._range
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            low, high = (low, middle) if self.stored(self.at_price(math.exp(middle))) <= budget else (middle, high)
-        return self._filled(self.at_price(math.exp(high)), budget), math.exp(high)
+        price = self._bisect(lambda ranks: self.stored(ranks) > budget)[1]
+        return self._filled(self.at_price(price), budget), price
 
     def _filled(self, ranks: IntArray, budget: float) -> IntArray:
+        """Ranks raised one function at a time, the largest gain per float first, while the budget has room."""
         flat, starts = self._flat
         blocked = np.zeros(len(ranks), dtype=bool)
         while not blocked.all():
-            upcoming = np.where(ranks < self.highest, flat[starts + np.minimum(ranks, self.highest - 1)], 0.0)
-            worth = upcoming / (self.sizes + self.per_function + self.related(ranks.astype(np.float64)))
-            best = int(np.argmax(np.where(blocked, -1.0, worth)))
-            more = ranks.copy()
-            more[best] += 1
-            if worth[best] > 0 and self.stored(more) <= budget:
-                ranks = more
+            gains = np.where(ranks < self.highest, flat[starts + np.minimum(ranks, self.highest - 1)], 0.0)
+            gains_per_float = gains / (self.sizes + self.per_function + self.related(ranks.astype(np.float64)))
+            best = int(np.argmax(np.where(blocked, -1.0, gains_per_float)))
+            raised = ranks.copy()
+            raised[best] += 1
+            if gains_per_float[best] > 0 and self.stored(raised) <= budget:
+                ranks = raised
             else:
                 blocked[best] = True
         return ranks
 
-    @property
-    def _range(self) -> tuple[float, float]:
-        top = max((float(gain[0]) for gain in self.gains if len(gain)), default=0.0)
-        high = math.log(max(top, np.finfo(np.float64).tiny))
-        return high - _PRICE_RANGE, high
-
-    def _price(self, enough: Callable[[IntArray], bool]) -> float:
-        """The highest price, up to the precision of the bisection, whose ranks are ``enough``."""
-        low, high = self._range
+    def _bisect(self, below: Callable[[IntArray], bool]) -> tuple[float, float]:
+        """Two prices, nearly equal: ``below`` holds for the ranks of the lower price, and not for the higher one."""
+        largest = max((float(gain[0]) for gain in self.gains if len(gain)), default=0.0)
+        high = math.log(max(largest, np.finfo(np.float64).tiny))
+        low = high - _PRICE_RANGE
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            low, high = (middle, high) if enough(self.at_price(math.exp(middle))) else (low, middle)
-        return math.exp(low)
+            low, high = (middle, high) if below(self.at_price(math.exp(middle))) else (low, middle)
+        return math.exp(low), math.exp(high)

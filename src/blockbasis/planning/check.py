@@ -1,7 +1,7 @@
 """Check of a draft against exact kernel entries, at a cost that does not depend on n.
 
-A stratified sample of points is drawn from all clusters, with more points where the expected error is larger, and the
-exact entries between all sampled points are evaluated. Each entry is weighted by the number of entries of the matrix
+The checked points are a stratified sample from all clusters, with more points where the expected error is larger. The
+exact entries between all checked points are evaluated. Each entry is weighted by the number of entries of the matrix
 that it represents, which gives unbiased estimates of the squared error and the squared norm of the whole matrix. Bases
 are nested, so that the same entries give the error of all smaller ranks.
 """
@@ -17,33 +17,36 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import eigsh
 
 from blockbasis._utils.parallel import map_threads
+from blockbasis._utils.tiling import offsets
 from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.construction.diagonal import limit_rows
+from blockbasis.construction.inner_matrix import smallest_within
 from blockbasis.construction.pipeline import Draft
 from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.operators.error_estimate import ErrorEstimate
 from blockbasis.operators.inner import InnerMatrix
 from blockbasis.partition import Partition
 
-#: Number of checked points; all points are checked where there are at most ``_FEW_POINTS``.
+#: Number of checked points, and the least number of each cluster; all points are checked where there are at most
+#: ``_FEW_POINTS``.
 _POINTS = 1536
+_MIN_POINTS_PER_CLUSTER = 2
 _FEW_POINTS = 4096
-_POINTS_PER_CLUSTER = 2
-#: Share of the points of a cluster that are far from its centre, share of its checked points among them, and the least
-#: number of these.
-_FAR_POINTS = 0.1
-_FAR_CHECKS = 0.35
-_LEAST_STRATUM = 4
-#: Checked points whose columns are worked on at once, at least: a strip of entries mostly stays in a core's cache.
+#: Share of the points of a cluster in the stratum far from its centre, share of its checked points in this stratum,
+#: and the least number of these.
+_FAR_SHARE = 0.1
+_FAR_CHECKED_SHARE = 0.35
+_MIN_STRATUM = 4
+#: Least number of checked points of a strip: its entries mostly stay in a core's cache.
 _STRIP_WIDTH = 128
-#: Precision of a squared spectral norm, and the factor that raises a norm estimated from a sample of points.
+#: Relative precision of a squared spectral norm, and the safety factor of a norm estimated from a sample of points.
 _SPECTRAL_PRECISION = 1e-4
 _SPECTRAL_MARGIN = 1.1
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Squared error and squared norm of the whole matrix, from checked entries.
+    """Squared error and squared norm of the whole matrix, estimated from the checked points.
 
     Parameters
     ----------
@@ -53,9 +56,9 @@ class Measured:
     per_cluster : ndarray of shape (n_clusters,)
         Squared error in the rows of each cluster.
     exact : bool
-        Whether all entries were checked.
+        Whether all points are checked.
     spectral : float
-        Squared spectral norm of the error, where it was asked for.
+        Squared spectral norm of the error; infinite where it was not computed.
     """
 
     error: float
@@ -65,9 +68,9 @@ class Measured:
     exact: bool
     spectral: float = math.inf
 
-    def upper(self, deviations: float) -> float:
-        """Upper bound of the squared error, ``deviations`` standard errors above the estimate."""
-        return self.error + deviations * self.stderr
+    def upper(self, standard_errors: float) -> float:
+        """Upper bound of the squared error, this many standard errors above the estimate."""
+        return self.error + standard_errors * self.stderr
 
     def relative(self) -> ErrorEstimate:
         """Relative error with its standard error."""
@@ -78,17 +81,18 @@ class Measured:
 
 
 def n_checked(n: int) -> int:
-    """Number of checked points for ``n`` points."""
+    """Number of checked points among ``n`` points."""
     return n if n <= _FEW_POINTS else _POINTS
 
 
 @dataclass(frozen=True)
 class Strip:
-    """Exact entries between the checked points of some clusters and those of all clusters up to them.
+    """Exact entries on and above the diagonal, in the columns of the checked points of consecutive clusters.
 
     Parameters
     ----------
     clusters : slice
+        Range of clusters.
     columns : slice
         Range of their checked points.
     exact : ndarray of shape (columns.stop, n_columns)
@@ -118,13 +122,13 @@ class HeldOutCheck:
         self, matrix: KernelMatrix, partition: Partition, expected: FloatArray, rng: np.random.Generator
     ) -> None:
         self.partition = partition
-        drawn = _draw(matrix, partition, expected, rng)
-        self.points = [np.concatenate([stratum.points for stratum in strata]) for strata in drawn]
-        self.strata = [stratum for strata in drawn for stratum in strata]
-        self.every = all(stratum.size == len(stratum.points) for stratum in self.strata)
+        strata = _draw_strata(matrix, partition, expected, rng)
+        self.points = [np.concatenate([stratum.points for stratum in own]) for own in strata]
+        self.strata = [stratum for own in strata for stratum in own]
+        self.exact = all(stratum.size == len(stratum.points) for stratum in self.strata)
         self.blocks = _consecutive([len(own) for own in self.points])
-        own = [matrix.diagonal(c)[p - c.start] for c, p in zip(partition.clusters, self.points, strict=True)]
-        self.own_entries = np.concatenate(own).astype(np.float64)
+        diagonals = [matrix.diagonal(c)[p - c.start] for c, p in zip(partition.clusters, self.points, strict=True)]
+        self.kernel_diagonal = np.concatenate(diagonals).astype(np.float64)
         counts = [len(stratum.points) for stratum in self.strata]
         self.row_weights = np.repeat([stratum.size / len(stratum.points) for stratum in self.strata], counts)
         self._rounded_weights = self.row_weights.astype(matrix.dtype)
@@ -133,19 +137,24 @@ class HeldOutCheck:
 
     def _evaluated_strips(self, matrix: KernelMatrix) -> list[Strip]:
         """Exact entries on and above the diagonal, in strips of whole clusters."""
-        at, drawn = np.concatenate(self.points), _consecutive([len(stratum.points) for stratum in self.strata])
+        points = np.concatenate(self.points)
+        positions = _consecutive([len(stratum.points) for stratum in self.strata])
         strips = []
         for clusters in _groups([len(own) for own in self.points], _STRIP_WIDTH):
-            own = slice(self.blocks[clusters.start].start, self.blocks[clusters.stop - 1].stop)
-            exact = matrix.block(at[: own.stop], at[own])
-            np.fill_diagonal(exact[own], self.own_entries[own])
-            inside = [(s, o) for s, o in zip(self.strata, drawn, strict=True) if own.start <= o.start < own.stop]
-            weights = _pair_weights(inside, self._rounded_weights[own], own.start)
-            strips.append(Strip(clusters, own, exact, weights))
+            columns = slice(self.blocks[clusters.start].start, self.blocks[clusters.stop - 1].stop)
+            exact = matrix.block(points[: columns.stop], points[columns])
+            np.fill_diagonal(exact[columns], self.kernel_diagonal[columns])
+            members = [
+                (stratum, own)
+                for stratum, own in zip(self.strata, positions, strict=True)
+                if columns.start <= own.start < columns.stop
+            ]
+            weights = _pair_weights(members, self._rounded_weights[columns], columns.start)
+            strips.append(Strip(clusters, columns, exact, weights))
         return strips
 
     def _weighted_rows(self, squares: Iterable[FloatArray]) -> FloatArray:
-        """Sums of the rows of a symmetric matrix whose strips are given, each entry with the pairs it represents."""
+        """Row sums of a symmetric matrix given by strips, each entry weighted by the number of pairs it represents."""
         weights, totals = self._rounded_weights, np.zeros(len(self.row_weights))
         for strip, entries in zip(self.strips, squares, strict=True):
             own, above = strip.columns, slice(0, strip.columns.start)
@@ -155,9 +164,10 @@ class HeldOutCheck:
         return totals
 
     def with_missed_pairs(self, kept: NDArray[np.bool_], budget: float) -> NDArray[np.bool_]:
-        """Pairs of clusters to keep, with those dropped that the checked entries show to hold more than a budget.
+        """Mask of the pairs of clusters to keep: the given ones, and those of too much energy at the checked points.
 
-        The few samples that pairs are told by can miss rare large entries, which no higher rank would make up for.
+        The few sampled entries by which pairs were dropped can miss rare large entries, and higher ranks would not
+        reduce the error of a dropped block. The energy of all dropped blocks is at most ``budget``.
         """
         if kept.all():
             return kept
@@ -166,26 +176,25 @@ class HeldOutCheck:
         for strip in self.strips:
             squares = np.square(strip.exact) * self._rounded_weights[: strip.columns.stop, np.newaxis]
             squares *= self._rounded_weights[strip.columns]
-            first = [start - strip.columns.start for start in starts[strip.clusters]]
+            column_starts = [start - strip.columns.start for start in starts[strip.clusters]]
             rows = np.add.reduceat(squares, starts[: strip.clusters.stop], axis=0, dtype=np.float64)
-            energies[: strip.clusters.stop, strip.clusters] = 2 * np.add.reduceat(rows, first, axis=1)
+            energies[: strip.clusters.stop, strip.clusters] = 2 * np.add.reduceat(rows, column_starts, axis=1)
         i, j = np.nonzero(np.triu(~kept, 1))
-        order = np.argsort(energies[i, j], kind="stable")
-        missed = order[int(np.searchsorted(np.cumsum(energies[i, j][order]), budget, side="right")) :]
-        kept = kept.copy()
-        kept[i[missed], j[missed]] = kept[j[missed], i[missed]] = True
-        return kept
+        dropped, _ = smallest_within(energies[i, j], budget)
+        result = np.ones_like(kept)
+        result[i[dropped], j[dropped]] = result[j[dropped], i[dropped]] = False
+        return result
 
     def evaluate(self, matrix: KernelMatrix, draft: Draft, n_jobs: int) -> list[FloatArray]:
         """Basis functions of every cluster at its checked points."""
 
-        def one(i: int) -> FloatArray:
+        def values(i: int) -> FloatArray:
             basis = draft.bases[i]
             if basis.vectors is not None:
                 return np.asarray(basis.vectors[self.points[i] - basis.cluster.start], dtype=np.float64)
             return basis.evaluate(matrix, self.points[i])
 
-        return map_threads(one, [(i,) for i in range(self.partition.n_clusters)], n_jobs, "check")
+        return map_threads(values, [(i,) for i in range(self.partition.n_clusters)], n_jobs, "check")
 
     def measure(
         self, draft: Draft, values: list[FloatArray], ranks: IntArray, *, diagonal: bool, spectral: bool = False
@@ -198,37 +207,37 @@ class HeldOutCheck:
             largest, strips = self._spectral_norm(errors), iter(errors)
         rows = self._weighted_rows(np.multiply(error, error, out=error) for error in strips)
         variance = 0.0
-        for stratum, drawn in zip(self.strata, _consecutive([len(each.points) for each in self.strata]), strict=True):
+        positions = _consecutive([len(stratum.points) for stratum in self.strata])
+        for stratum, own in zip(self.strata, positions, strict=True):
             count = len(stratum.points)
             if 1 < count < stratum.size:  # a checked point contributes a row and a column
-                variance += count * float(np.var(2 * rows[drawn], ddof=1)) * (1 - count / stratum.size)
+                variance += count * float(np.var(2 * rows[own], ddof=1)) * (1 - count / stratum.size)
         per_cluster = np.add.reduceat(rows, [block.start for block in self.blocks])
-        return Measured(float(rows.sum()), self.norm, math.sqrt(variance), per_cluster, self.every, largest)
+        return Measured(float(rows.sum()), self.norm, math.sqrt(variance), per_cluster, self.exact, largest)
 
     def _errors(
         self, draft: Draft, values: list[FloatArray], ranks: IntArray, *, diagonal: bool
     ) -> Iterator[FloatArray]:
-        """Strips of the error; each is valid until the next one is asked for."""
+        """Strips of the error; each is valid until the next one is computed."""
         inner, limited = draft.inner, []
         for i, (functions, block) in enumerate(zip(values, self.blocks, strict=True)):
-            kept = functions[:, : ranks[i]].copy()  # limited in place
+            leading = functions[:, : ranks[i]].copy()  # limited in place
             if draft.bases[i].vectors is None:
-                limit_rows(kept, inner.block(i, i)[: ranks[i], : ranks[i]], self.own_entries[block])
-            limited.append(kept.astype(self.strips[0].exact.dtype, copy=False))
-        coordinates = _leading_panels(inner, ranks, limited)
-        ends = np.concatenate(([0], np.cumsum(ranks)))
-        scratch = np.empty(max(strip.exact.size for strip in self.strips), dtype=coordinates.dtype)
+                limit_rows(leading, inner.block(i, i)[: ranks[i], : ranks[i]], self.kernel_diagonal[block])
+            limited.append(leading.astype(self.strips[0].exact.dtype, copy=False))
+        products = _leading_products(inner, ranks, limited)
+        starts = offsets(ranks)
+        scratch = np.empty(max(strip.exact.size for strip in self.strips), dtype=products.dtype)
         for strip in self.strips:
             error = scratch[: strip.exact.size].reshape(strip.exact.shape)
             np.copyto(error, strip.exact)
             first = strip.columns.start
             for j in range(strip.clusters.start, strip.clusters.stop):
                 block, own = self.blocks[j], slice(self.blocks[j].start - first, self.blocks[j].stop - first)
-                error[: block.stop, own] -= coordinates[: block.stop, ends[j] : ends[j + 1]] @ limited[j].T
+                error[: block.stop, own] -= products[: block.stop, starts[j] : starts[j + 1]] @ limited[j].T
                 error[block, : own.start] = error[first : block.start, own].T
-            own_errors = np.einsum("ii->i", error[strip.columns])
-            # D makes the diagonal exact, except where that of U C Uᵀ exceeds it: D is not negative.
-            if diagonal:
+            if diagonal:  # D makes the diagonal exact, except where that of U C Uᵀ exceeds it: D is not negative
+                own_errors = np.einsum("ii->i", error[strip.columns])
                 np.minimum(own_errors, 0, out=own_errors)
             yield error
 
@@ -245,10 +254,10 @@ class HeldOutCheck:
             return float(np.linalg.norm(scaled, 2)) ** 2
         start = np.sqrt(self.row_weights)
         (largest,) = eigsh(scaled, 1, which="LM", tol=_SPECTRAL_PRECISION, v0=start, return_eigenvectors=False)
-        return float(largest) ** 2 * (1.0 if self.every else _SPECTRAL_MARGIN)
+        return float(largest) ** 2 * (1.0 if self.exact else _SPECTRAL_MARGIN)
 
 
-def _leading_panels(inner: InnerMatrix, ranks: IntArray, values: list[FloatArray]) -> FloatArray:
+def _leading_products(inner: InnerMatrix, ranks: IntArray, values: list[FloatArray]) -> FloatArray:
     """Y C in the leading coordinates, from the blocks of C on and above the diagonal."""
     starts = inner.row_offsets[:-1]
     kept = np.zeros(inner.shape[0], dtype=bool)
@@ -274,35 +283,35 @@ class Stratum:
     size: int
 
 
-def _draw(
+def _draw_strata(
     matrix: KernelMatrix, partition: Partition, expected: FloatArray, rng: np.random.Generator
 ) -> list[list[Stratum]]:
     """Strata of every cluster; half of the checked points in proportion to its size, half by its expected error."""
     n, sizes = partition.n_points, partition.sizes
-    wanted = n_checked(n)
-    if wanted == n:
+    total = n_checked(n)
+    if total == n:
         return [[Stratum(np.arange(c.start, c.stop), c.stop - c.start)] for c in partition.clusters]
     by_error = np.sqrt(sizes * np.maximum(expected, 0))
     share = sizes / n / 2 + (by_error / by_error.sum() / 2 if by_error.sum() > 0 else sizes / n / 2)
-    counts = np.minimum(np.maximum(np.rint(wanted * share).astype(np.intp), _POINTS_PER_CLUSTER), sizes)
+    counts = np.minimum(np.maximum(np.rint(total * share).astype(np.intp), _MIN_POINTS_PER_CLUSTER), sizes)
     return [
         _strata(matrix, cluster, int(count), rng) for cluster, count in zip(partition.clusters, counts, strict=True)
     ]
 
 
 def _strata(matrix: KernelMatrix, cluster: slice, count: int, rng: np.random.Generator) -> list[Stratum]:
-    """Checked points of a cluster: near its centre, and far from it, where few points can have much of the error."""
+    """Strata of a cluster: near its centre, and far from it, where few points can have much of the error."""
     size = cluster.stop - cluster.start
-    far = int(_FAR_POINTS * size)
-    of_far = min(int(_FAR_CHECKS * count), far)
-    if of_far < _LEAST_STRATUM:
+    far = int(_FAR_SHARE * size)
+    n_far = min(int(_FAR_CHECKED_SHARE * count), far)
+    if n_far < _MIN_STRATUM:
         return [Stratum(np.sort(cluster.start + rng.choice(size, count, replace=False)), size)]
     points = matrix.rows[cluster]
-    offsets = points - points.mean(axis=0, dtype=np.float64)
-    order = np.argpartition(np.einsum("ij,ij->i", offsets, offsets), size - far)
+    centred = points - points.mean(axis=0, dtype=np.float64)
+    order = np.argpartition(np.einsum("ij,ij->i", centred, centred), size - far)
     return [
-        Stratum(np.sort(cluster.start + rng.choice(some, own, replace=False)), len(some))
-        for some, own in ((order[: size - far], min(count - of_far, size - far)), (order[size - far :], of_far))
+        Stratum(np.sort(cluster.start + rng.choice(members, drawn, replace=False)), len(members))
+        for members, drawn in ((order[: size - far], min(count - n_far, size - far)), (order[size - far :], n_far))
     ]
 
 
@@ -324,14 +333,14 @@ def _groups(counts: Sequence[int], width: int) -> list[slice]:
 
 
 def _pair_weights(strata: Sequence[tuple[Stratum, slice]], row_weights: FloatArray, first: int) -> FloatArray:
-    """Number of pairs of points that each pair of some checked points represents.
+    """Number of pairs of points that each pair of the checked points of a strip represents.
 
-    Each stratum comes with its range among all checked points, of which ``first`` is the first one here.
+    Each stratum comes with its range among all checked points; the strip begins at position ``first``.
     """
     weights = row_weights[:, np.newaxis] * row_weights
-    for stratum, drawn in strata:
+    for stratum, position in strata:
         count, size = len(stratum.points), stratum.size
-        own = slice(drawn.start - first, drawn.stop - first)
+        own = slice(position.start - first, position.stop - first)
         weights[own, own] = size * (size - 1) / (count * (count - 1)) if count > 1 else 0.0
     np.fill_diagonal(weights, row_weights)
     return weights

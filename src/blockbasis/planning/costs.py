@@ -9,27 +9,27 @@ from typing import Any
 
 import numpy as np
 
-from blockbasis._utils.typing import IntArray
+from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.construction.method import KEPT_ENTRIES, SampleSizes
 from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.planning.check import n_checked
 
-#: Size of the block and of the product whose times give the rates, and number of trials.
-_SAMPLE = 256
+#: Side of the block and of the product whose times give the rates, and number of trials.
+_TIMED_SIZE = 256
 _TRIALS = 3
+#: Side of a block whose time is that of the call: its entries take no time.
+_CALL_SIZE = 4
 #: Speed of factorizations and small products, as a share of the speed of a large product.
 _EFFICIENCY = 0.4
 #: Operations for each entry of a sampled block and each direction: three products, two of them orthonormalised.
 _PASSES = 8.0
 #: Operations that take about as long as one kernel entry. Not measured: choices must not depend on the machine.
 _OPERATIONS_PER_ENTRY = 200.0
-#: Calls of functions of NumPy, for the whole construction and for each cluster, each as long as that of a small block.
+#: Calls of NumPy functions, for the whole construction and for each cluster, each as long as that of a small block.
 _CALLS = 1_500
 _CALLS_PER_CLUSTER = 150
-#: Side of a small block: its entries take no time beside the call.
-_SMALL_SAMPLE = 4
-#: No warning is given below so many floats.
-_TRIFLE = 10**5
+#: No warning is given below this many floats.
+_FEW_FLOATS = 10**5
 
 
 def dense_floats(n: int) -> int:
@@ -39,7 +39,7 @@ def dense_floats(n: int) -> int:
 
 def pays(stored: int, n: int) -> bool:
     """Whether ``stored`` floats are at most those of the dense matrix, or too few to matter."""
-    return stored <= max(dense_floats(n), _TRIFLE)
+    return stored <= max(dense_floats(n), _FEW_FLOATS)
 
 
 def stored_floats(sizes: IntArray, ranks: IntArray, *, diagonal: bool, density: float = 1.0) -> int:
@@ -47,25 +47,25 @@ def stored_floats(sizes: IntArray, ranks: IntArray, *, diagonal: bool, density: 
 
     ``density`` is the share of the entries of the off-diagonal blocks of C that are stored.
     """
-    total, own = int(ranks.sum()), int((ranks * (ranks + 1) // 2).sum())
-    others = (total * (total + 1) // 2) - own
-    return int(sizes @ ranks) + own + round(density * others) + (int(sizes.sum()) if diagonal else 0)
+    total, diagonal_blocks = int(ranks.sum()), int((ranks * (ranks + 1) // 2).sum())
+    off_diagonal = (total * (total + 1) // 2) - diagonal_blocks
+    return int(sizes @ ranks) + diagonal_blocks + round(density * off_diagonal) + (int(sizes.sum()) if diagonal else 0)
 
 
 def kept_bytes(
     sizes: IntArray, ranks: IntArray, landmarks: IntArray, n_features: int, itemsize: int, stored: int
 ) -> int:
-    """Bytes of everything kept: the floats of a product, the other halves of diagonal blocks, landmarks, partition."""
+    """Bytes of everything kept: floats of a product, lower triangles of diagonal blocks, landmarks, partition."""
     n, k = int(sizes.sum()), len(sizes)
-    halves = int((ranks * (ranks - 1) // 2).sum())
+    triangles = int((ranks * (ranks - 1) // 2).sum())
     extension = int((landmarks * (n_features + ranks)).sum())
     partition = 8 * (n + k + 1 + k * n_features + k)
-    return itemsize * (stored + halves + extension) + partition
+    return itemsize * (stored + triangles + extension) + partition
 
 
 @dataclass(frozen=True)
 class Work:
-    """Counted work of a construction.
+    """Work of a construction.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Work:
     pass_operations, operations : float
         Multiplications and additions of the pass and in total.
     calls : int
-        Calls of functions of NumPy.
+        Calls of NumPy functions.
     """
 
     pass_entries: int
@@ -96,52 +96,55 @@ class Work:
         return self.entries + self.operations / _OPERATIONS_PER_ENTRY - self.of_pass
 
 
+def _sample_shapes(
+    sizes: IntArray, built: IntArray, samples: SampleSizes, cached: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Sampled rows and columns of each cluster."""
+    n, rows = int(sizes.sum()), np.maximum(samples.rows * built, samples.min_rows)
+    rows = np.where(sizes <= np.maximum(2 * rows, samples.all_rows_size), sizes, rows).astype(np.float64)
+    max_columns = n if cached else samples.max_column_share * n
+    return rows, np.minimum(np.maximum(samples.columns * built, samples.min_columns), max_columns)
+
+
 def building_work(
-    sizes: IntArray, built: IntArray, density: float, samples: SampleSizes, *, known: bool = False
+    sizes: IntArray, built: IntArray, density: float, samples: SampleSizes, *, cached: bool = False
 ) -> Work:
     """Work of the bases of ranks ``built``, of C, of one check and of the pass over the points.
 
-    Where all entries are ``known``, they are evaluated once and cached.
+    Where all entries are ``cached``, each is evaluated at most once.
     """
     n = int(sizes.sum())
-    count = np.maximum(samples.rows * built, samples.least_rows)
-    rows = np.where(sizes <= np.maximum(2 * count, samples.whole), sizes, count).astype(np.float64)
-    columns = np.minimum(np.maximum(samples.columns * built, samples.least_columns), _most_columns(n, samples, known))
-    landmarks = np.minimum(np.maximum(samples.landmarks * built, samples.least_landmarks), columns)
+    rows, columns = _sample_shapes(sizes, built, samples, cached)
+    landmarks = np.minimum(np.maximum(samples.landmarks * built, samples.min_landmarks), columns)
     determining = np.minimum(samples.inner_rows * built, rows)
-    total_rows = float(determining.sum())
-    pairs = 0.5 * density * total_rows**2 + float((determining**2).sum())
-    passed = float(sizes @ landmarks)
+    total_determining = float(determining.sum())
+    inner_entries = 0.5 * density * total_determining**2 + float((determining**2).sum())
+    pass_entries = float(sizes @ landmarks)
     checked = n_checked(n)
-    of_pass = 2 * float((sizes * landmarks) @ built) + 6 * float(sizes @ built**2)
-    operations = of_pass + _PASSES * float((rows * columns) @ (built + 8))
+    pass_operations = 2 * float((sizes * landmarks) @ built) + 6 * float(sizes @ built**2)
+    operations = pass_operations + _PASSES * float((rows * columns) @ (built + 8))
     operations += 2 * float((rows + landmarks / 3) @ landmarks**2)
-    operations += 2 * density * total_rows * float(built @ determining)
+    operations += 2 * density * total_determining * float(built @ determining)
     operations += 6.0 * checked**2 * (float(built.mean()) + 10)
-    entries = float(rows @ columns) + pairs + passed + checked**2 / 2
-    if known:
+    entries = float(rows @ columns) + inner_entries + pass_entries + checked**2 / 2
+    if cached:
         entries = min(entries, dense_floats(n))
-    return Work(int(passed), int(entries), of_pass, operations, _CALLS + _CALLS_PER_CLUSTER * len(sizes))
-
-
-def _most_columns(n: int, samples: SampleSizes, known: bool) -> float:
-    return n if known else samples.most_columns * n
+    calls = _CALLS + _CALLS_PER_CLUSTER * len(sizes)
+    return Work(int(pass_entries), int(entries), pass_operations, operations, calls)
 
 
 def working_bytes(
-    sizes: IntArray, built: IntArray, density: float, samples: SampleSizes, threads: int, *, known: bool = False
+    sizes: IntArray, built: IntArray, density: float, samples: SampleSizes, threads: int, *, cached: bool = False
 ) -> int:
     """Peak bytes of a construction: the samples of one cluster on each thread, copies of C, and the check."""
     n, total = int(sizes.sum()), int(built.sum())
-    count = np.maximum(samples.rows * built, samples.least_rows)
-    rows = np.where(sizes <= np.maximum(2 * count, samples.whole), sizes, count)
-    columns = np.minimum(np.maximum(samples.columns * built, samples.least_columns), _most_columns(n, samples, known))
+    rows, columns = _sample_shapes(sizes, built, samples, cached)
     sampled = 5 * threads * int((rows * columns).max()) * 8 + 8 * min(int((rows * columns).sum()), KEPT_ENTRIES)
     inner = 8 * int((3 * density + 1) * total**2)
     check = 8 * n_checked(n) ** 2
     if n <= n_checked(n) and len(sizes) == 1:  # the entries of a single cluster make one strip
         check *= 3
-    if known:
+    if cached:
         check += 8 * n**2
     return int(sizes @ built) * 8 + sampled + inner + check + int((rows * built).sum()) * 8
 
@@ -162,14 +165,13 @@ class Rates:
 
 def measure_rates(matrix: KernelMatrix) -> Rates:
     """Rates from the times of a kernel block and a product; the least of several trials."""
-    some = slice(0, min(_SAMPLE, matrix.shape[0]))
-    square = np.ones((_SAMPLE, _SAMPLE))
-    uncounted = KernelMatrix(matrix.kernel, matrix.rows[some])
-    entry = min(_timed(lambda: uncounted.block(some, some)) for _ in range(_TRIALS))
+    large, small = (slice(0, min(size, matrix.shape[0])) for size in (_TIMED_SIZE, _CALL_SIZE))
+    square = np.ones((_TIMED_SIZE, _TIMED_SIZE))
+    uncounted = KernelMatrix(matrix.kernel, matrix.rows[large])
+    entries = min(_timed(lambda: uncounted.block(large, large)) for _ in range(_TRIALS))
     product = min(_timed(lambda: square @ square) for _ in range(_TRIALS))
-    few = slice(0, min(_SMALL_SAMPLE, matrix.shape[0]))
-    call = min(_timed(lambda: uncounted.block(few, few)) for _ in range(4 * _TRIALS))  # a short time
-    return Rates(entry / some.stop**2, product / (2 * _SAMPLE**3), call)
+    call = min(_timed(lambda: uncounted.block(small, small)) for _ in range(4 * _TRIALS))  # a short time
+    return Rates(entries / large.stop**2, product / (2 * _TIMED_SIZE**3), call)
 
 
 def _timed(function: Callable[[], Any]) -> float:

@@ -1,4 +1,4 @@
-"""The goal of a factorization, a tolerance or a budget, and the job that it belongs to."""
+"""The goal of a factorization, a tolerance or a budget, and the request that it belongs to."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import numpy as np
 
 from blockbasis._utils.linalg import energy_of
 from blockbasis._utils.tiling import tiles
-from blockbasis._utils.typing import FloatArray
+from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.construction.method import Method
 from blockbasis.kernels import Kernel
 from blockbasis.kernels.evaluator import CachedKernelMatrix, Counter, KernelMatrix
 from blockbasis.partition import Partition
 
-#: Up to so many points, the matrix is evaluated once, half of its entries by symmetry, and cached during compression:
-#: the samples together would have more entries. So is the matrix of up to twice as many points where the points are
-#: isolated (samples miss the few pairs of near points), or where surveys have evaluated this share of the entries.
+#: The matrix of at most this many points is evaluated once, half of its entries by symmetry, and cached: the samples
+#: together would have more entries.
 FEW_POINTS = 4096
-_SOME_THOUSAND_POINTS = 8192
-_SURVEYED = 0.25
-#: Points that show whether most points are isolated.
-_SOME_POINTS = 512
-#: Points between which entries are evaluated to estimate the norm of the matrix.
+#: So is the matrix of at most this many points where the points are isolated (samples would miss the few pairs of near
+#: points), or where surveys have evaluated this share of the entries.
+_MAX_CACHED_POINTS = 8192
+_SURVEYED_SHARE = 0.25
+#: Sampled points that show whether most points are isolated.
+_ISOLATION_POINTS = 512
+#: Sampled points between which entries are evaluated to estimate the norm of the matrix, and entries of one tile.
 _NORM_POINTS = 1536
-#: Entries that are evaluated at once for it.
 _NORM_TILE = 2**18
 #: Smallest error for which float32 is accurate enough before the pass over the points.
 SINGLE_PRECISION = 3e-4
@@ -55,7 +55,7 @@ class Goal:
 
     @property
     def negligible(self) -> float:
-        """Squared relative error that does not matter."""
+        """Squared relative error that is negligible."""
         return 0.0 if self.tol is None else self.tol**2
 
     @property
@@ -82,7 +82,7 @@ class Goal:
 
 
 @dataclass(frozen=True)
-class Job:
+class Request:
     """Points, kernel, goal and method of one factorization.
 
     Parameters
@@ -94,7 +94,7 @@ class Job:
     n_jobs : int
     counter : Counter
         Kernel entries evaluated so far.
-    cached : bool
+    always_cached : bool
         Whether all entries are to be evaluated once and cached, however many points there are.
     """
 
@@ -104,54 +104,54 @@ class Job:
     method: Method
     n_jobs: int
     counter: Counter = field(default_factory=Counter)
-    cached: bool = False
+    always_cached: bool = False
 
     @property
     def n_points(self) -> int:
         return int(self.X.shape[0])
 
-    def matrix(self, partition: Partition, chosen: np.ndarray | None = None) -> KernelMatrix:
-        """The kernel matrix of all points, or of the chosen ones, in the order of their partition."""
-        points = self.X if chosen is None else self.X[chosen]
-        if chosen is None and self.known:
+    def matrix(self, partition: Partition, subset: IntArray | None = None) -> KernelMatrix:
+        """The kernel matrix of all points, or of a subset, in the order of their partition."""
+        points = self.X if subset is None else self.X[subset]
+        if subset is None and self.cached:
             order = partition.order
             return CachedKernelMatrix(self.kernel, points[order], self._entries, order, self.counter)
         return KernelMatrix(self.kernel, points[partition.order], counter=self.counter)
 
     @property
-    def known(self) -> bool:
+    def cached(self) -> bool:
         """Whether all entries of the matrix are evaluated once and cached."""
         n = self.n_points
-        if n <= FEW_POINTS or self.cached:
+        if n <= FEW_POINTS or self.always_cached:
             return True
-        return n <= _SOME_THOUSAND_POINTS and (self.counter.value > _SURVEYED * n**2 or self._isolated)
+        return n <= _MAX_CACHED_POINTS and (self.counter.value > _SURVEYED_SHARE * n**2 or self._isolated)
 
     @cached_property
     def _isolated(self) -> bool:
-        """Whether points have less energy with all other points than with themselves, as some points show it."""
-        n, some = self.n_points, slice(0, _SOME_POINTS)
-        chosen = np.random.default_rng(0).choice(n, _SOME_POINTS, replace=False)
-        matrix = KernelMatrix(self.kernel, self.X[chosen], counter=self.counter)
-        own = float(np.square(matrix.diagonal(some), dtype=np.float64).sum())
-        return (energy_of(matrix.block(some, some)) - own) * n / _SOME_POINTS < own
+        """Whether points have less energy with all other points than with themselves, estimated from a sample."""
+        n, every = self.n_points, slice(0, _ISOLATION_POINTS)
+        sample = np.random.default_rng(0).choice(n, _ISOLATION_POINTS, replace=False)
+        matrix = KernelMatrix(self.kernel, self.X[sample], counter=self.counter)
+        diagonal = float(np.square(matrix.diagonal(every), dtype=np.float64).sum())
+        return (energy_of(matrix.block(every, every)) - diagonal) * n / _ISOLATION_POINTS < diagonal
 
     @cached_property
     def _entries(self) -> FloatArray:
-        """All entries of the matrix of a few points, in float64."""
+        """All entries of the matrix, in float64."""
         return KernelMatrix(self.kernel, self.X, counter=self.counter).double.symmetric_dense()
 
     @cached_property
     def norm(self) -> float:
-        """Squared Frobenius norm of the matrix: exact for a few points, else from the entries between some points."""
+        """Squared Frobenius norm of the matrix: exact where it is cached, otherwise estimated from a sample."""
         n = self.n_points
-        if self.known:
+        if self.cached:
             return energy_of(self._entries)
-        chosen = np.sort(np.random.default_rng(0).choice(n, _NORM_POINTS, replace=False))
-        matrix = KernelMatrix(self.kernel, self.X[chosen], counter=self.counter).single
-        own = float(np.square(matrix.diagonal(slice(0, _NORM_POINTS)), dtype=np.float64).sum())
-        others = 0.0
+        sample = np.sort(np.random.default_rng(0).choice(n, _NORM_POINTS, replace=False))
+        matrix = KernelMatrix(self.kernel, self.X[sample], counter=self.counter).single
+        diagonal = float(np.square(matrix.diagonal(slice(0, _NORM_POINTS)), dtype=np.float64).sum())
+        off_diagonal = 0.0
         for tile in tiles(_NORM_POINTS, _NORM_POINTS, _NORM_TILE):
             block = matrix.block(slice(0, tile.stop), tile)
-            others += 2 * energy_of(block[: tile.start]) + energy_of(block[tile])
-        others -= own
-        return own * n / _NORM_POINTS + others * n * (n - 1) / (_NORM_POINTS * (_NORM_POINTS - 1))
+            off_diagonal += 2 * energy_of(block[: tile.start]) + energy_of(block[tile])
+        off_diagonal -= diagonal
+        return diagonal * n / _NORM_POINTS + off_diagonal * n * (n - 1) / (_NORM_POINTS * (_NORM_POINTS - 1))

@@ -29,13 +29,13 @@ _CLUSTERS_PER_ROOT = 4
 _RATIO = 1.25
 _GOLDEN = (3 - math.sqrt(5)) / 2
 
-#: Columns of a block drawn at first, and the part of those seen that is drawn next.
+#: Columns drawn first, and columns drawn next as a share of those drawn so far.
 _FIRST_COLUMNS = 32
 _GROWTH = 0.25
-#: A factor is large enough once the energy it leaves is this part of what the rank may leave.
+#: A factor is large enough once its residual is this share of the squared error allowed to the rank.
 _RESIDUAL_SHARE = 0.25
-#: A block of which more than this part of the columns would be drawn is decomposed whole.
-_WHOLE = 0.5
+#: A block of which more than this share of the columns would be drawn is decomposed whole.
+_WHOLE_SHARE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class Selection:
     memory : int
         The paper's g(k) = sum n_i r_i + (sum r_i)^2: floats that U and C need at the most.
     searched : tuple of (int, int)
-        Every number of clusters looked at with its g, in that order.
+        Numbers of clusters with their g, in the order of the search.
     entries : int
         Kernel entries evaluated.
     """
@@ -75,7 +75,7 @@ def select(
 ) -> Selection:
     """Clusters and ranks that the paper's rule gives for a tolerance.
 
-    What ``factorize(X, kernel, tol=tol, algorithm="paper")`` runs with, to be looked at.
+    These are the parameters of ``factorize(X, kernel, tol=tol, algorithm="paper")``.
 
     Parameters
     ----------
@@ -99,13 +99,13 @@ def select(
     >>> import blockbasis as bb
     >>> from blockbasis.planning.paper_rule import select
     >>> X = np.random.default_rng(0).normal(size=(1000, 3))
-    >>> found = select(X, bb.Gaussian(2.0), 1e-2, rng=0)
-    >>> found.memory == min(memory for _, memory in found.searched)
+    >>> selection = select(X, bb.Gaussian(2.0), 1e-2, rng=0)
+    >>> selection.memory == min(memory for _, memory in selection.searched)
     True
     >>> A = bb.factorize(
-    ...     X, bb.Gaussian(2.0), algorithm="paper", partition=found.partition, rank=found.ranks, rng=0
+    ...     X, bb.Gaussian(2.0), algorithm="paper", partition=selection.partition, rank=selection.ranks, rng=0
     ... )
-    >>> A.stored <= found.memory
+    >>> A.stored <= selection.memory
     True
     """
     caller = "select"
@@ -116,41 +116,41 @@ def select(
     if n_clusters is not None:
         n_clusters = check_integer(n_clusters, name="n_clusters", caller=caller, low=1, high=X.shape[0])
     n_jobs = check_n_jobs(n_jobs, caller=caller)
-    of_check, of_search = check_rng(rng, name="rng", caller=caller).spawn(2)
-    clusters = Partitioner(X, partition, n_clusters, caller)
+    check_stream, search_stream = check_rng(rng, name="rng", caller=caller).spawn(2)
+    partitioner = Partitioner(X, partition, n_clusters, caller)
     counter = Counter()
     with single_threaded():
-        check_function(KernelMatrix(kernel, X, counter=counter), of_check, semidefinite=True)
-        return search(X, kernel, tol, clusters, counter, of_search, n_jobs)
+        check_function(KernelMatrix(kernel, X, counter=counter), check_stream, semidefinite=True)
+        return select_parameters(X, kernel, tol, partitioner, counter, search_stream, n_jobs)
 
 
 # --- the number of clusters ------------------------------------------------------------------------------------------
 
 
-def search(
+def select_parameters(
     X: FloatArray,
     kernel: Kernel,
     tol: float,
-    clusters: Partitioner,
+    partitioner: Partitioner,
     counter: Counter,
     rng: np.random.Generator,
     n_jobs: int,
 ) -> Selection:
-    """Parameters of least memory; the number of clusters is searched for where it is not given."""
-    found: dict[int, tuple[Partition, IntArray, int]] = {}
+    """Partition and ranks of least memory; the number of clusters is searched where it is not given."""
+    results: dict[int, tuple[Partition, IntArray, int]] = {}
 
     def memory(k: int) -> int:
         (child,) = rng.spawn(1)
-        partition = clusters(k, child)
-        # In double precision: what a rank leaves is small beside the block.
+        partition = partitioner(k, child)
+        # In float64: residuals are small relative to the block.
         matrix = KernelMatrix(kernel, X[partition.order].astype(np.float64, copy=False), counter=counter)
         ranks = select_ranks(matrix, partition, tol, child, n_jobs)
-        found[k] = partition, ranks, memory_bound(partition.sizes, ranks)
-        return found[k][-1]
+        results[k] = partition, ranks, memory_bound(partition.sizes, ranks)
+        return results[k][-1]
 
-    k = dichotomy(memory, candidates(X.shape[0]) if clusters.given is None else [clusters.given])
-    searched = tuple((partition.n_clusters, needed) for partition, _, needed in found.values())
-    return Selection(*found[k], searched, counter.value)
+    k = dichotomy(memory, candidates(X.shape[0]) if partitioner.given is None else [partitioner.given])
+    searched = tuple((partition.n_clusters, needed) for partition, _, needed in results.values())
+    return Selection(*results[k], searched, counter.value)
 
 
 def candidates(n: int) -> list[int]:
@@ -163,19 +163,17 @@ def candidates(n: int) -> list[int]:
 
 
 def dichotomy(function: Callable[[int], int], numbers: Sequence[int]) -> int:
-    """The one of ascending ``numbers`` that has the least value, of those looked at.
+    """The one of ascending ``numbers`` at which a nearly convex function is least, by golden-section search.
 
-    For a function close to convex: its values at two numbers inside an interval tell which end to cut off. They stand
-    apart, not side by side, because g is as rough as k-means; at the golden section, so that one of them often serves
-    again.
+    The two inner numbers of the interval are not adjacent: g varies with the result of k-means.
     """
     values: dict[int, int] = {}
     low, high = 0, len(numbers) - 1
     while high - low > 2:
         step = max(1, int(_GOLDEN * (high - low)))
-        left, right = numbers[low + step], numbers[high - step]
-        values |= {k: function(k) for k in (left, right) if k not in values}
-        if values[right] < values[left]:
+        lower, upper = numbers[low + step], numbers[high - step]
+        values |= {k: function(k) for k in (lower, upper) if k not in values}
+        if values[upper] < values[lower]:
             low += step + 1
         else:
             high -= step + 1
@@ -194,7 +192,7 @@ def memory_bound(sizes: IntArray, ranks: IntArray) -> int:
 def select_ranks(
     matrix: KernelMatrix, partition: Partition, tol: float, rng: np.random.Generator, n_jobs: int
 ) -> IntArray:
-    """The paper's rank of every cluster: what it leaves of M_ii is less than (n_i / n)^2 |M_ii|^2 tol^2."""
+    """The paper's rank of every cluster: the squared residual of M_ii is below (n_i / n)^2 |M_ii|^2 tol^2."""
     shares = energy_shares(partition, tol)
     tasks = zip(partition.clusters, shares, rng.spawn(partition.n_clusters), strict=True)
     ranks = map_threads(lambda *task: _rank(matrix, *task), tasks, n_jobs)
@@ -202,19 +200,22 @@ def select_ranks(
 
 
 def energy_shares(partition: Partition, tol: float) -> FloatArray:
-    """What a rank may leave of the energy of each diagonal block."""
+    """Allowed relative squared residual of each diagonal block."""
     return np.asarray((partition.sizes / partition.n_points * tol) ** 2)
 
 
 def _rank(matrix: KernelMatrix, cluster: slice, share: float, rng: np.random.Generator) -> int:
-    """Least rank of a diagonal block that leaves less than ``share`` of its energy; at least one."""
+    """Least rank of a diagonal block whose relative squared residual is below ``share``; at least one."""
     return least_rank(*_spectrum(matrix, cluster, share, rng), share)
 
 
-def least_rank(energies: FloatArray, rest: float, share: float) -> int:
-    """Least rank that leaves less than ``share`` of the energy of these, descending, and the rest; at least one."""
-    tails = np.cumsum(energies[::-1])[::-1] + rest  # summed from the smallest: no difference of large numbers
-    allowed = share * (energies.sum() + rest)
+def least_rank(energies: FloatArray, residual: float, share: float) -> int:
+    """Least rank whose relative squared residual is below ``share``; at least one.
+
+    ``energies`` are squared singular values, descending, and ``residual`` is the sum of those that are not given.
+    """
+    tails = np.cumsum(energies[::-1])[::-1] + residual  # summed from the smallest: no difference of large numbers
+    allowed = share * (energies.sum() + residual)
     return max(1, int(np.count_nonzero((tails >= allowed) & (tails > 0))))
 
 
@@ -222,38 +223,38 @@ def _spectrum(matrix: KernelMatrix, cluster: slice, share: float, rng: np.random
     """Squared singular values of a diagonal block, descending, and the energy of those that are not among them.
 
     A randomly pivoted Cholesky factorization M_ii ~ G Gᵀ (Chen, Epperly, Tropp and Webber, 2023), in blocks. Columns
-    are drawn by what G leaves of the diagonal, so that points far from all others, which are few and leave most, are
-    not missed. Before they join G the columns drawn are a fresh sample of E = M_ii - G Gᵀ, from which |E|^2 is
-    estimated without bias, and not as the difference of two large numbers. The eigenvalues of G Gᵀ are not above those
-    of M_ii; |E|^2, from before the last columns joined, makes up for it. O(n_i r) entries, O(n_i r^2) operations.
+    are drawn by the diagonal of the residual E = M_ii - G Gᵀ, so that isolated points are not missed. The columns of a
+    block are an independent sample of E before they are added to G: they give an unbiased estimate of |E|^2 without
+    cancellation. The eigenvalues of G Gᵀ are at most those of M_ii; |E|^2, before the last block is added, compensates
+    for it. O(n_i r) entries, O(n_i r^2) operations.
     """
     height = cluster.stop - cluster.start
-    left = matrix.diagonal(cluster)
-    rounding = float(np.finfo(matrix.dtype).eps * left.max())
-    factor, energy, seen = np.empty((height, 0)), 0.0, 0
-    while left.any():
-        count = max(_FIRST_COLUMNS, int(_GROWTH * seen))
-        if seen + count > _WHOLE * height:
+    residual_diagonal = matrix.diagonal(cluster)
+    rounding = float(np.finfo(matrix.dtype).eps * residual_diagonal.max())
+    factor, energy, n_drawn = np.empty((height, 0)), 0.0, 0
+    while residual_diagonal.any():
+        count = max(_FIRST_COLUMNS, int(_GROWTH * n_drawn))
+        if n_drawn + count > _WHOLE_SHARE * height:
             return np.sort(np.linalg.eigvalsh(matrix.block(cluster, cluster)) ** 2)[::-1], 0.0
-        drawn, weights = _draw(left, count, rng)
+        drawn, weights = _draw_columns(residual_diagonal, count, rng)
         columns = matrix.block(cluster, cluster.start + drawn) - factor @ factor[drawn].T
-        rest = float(np.einsum("ij,ij->j", columns, columns) @ weights)
-        enough = rest <= _RESIDUAL_SHARE * share * (energy + rest)
-        more = nystrom_factor(columns, columns[drawn], floor=rounding * count)
-        energy += 2 * energy_of(factor.T @ more) + energy_of(more.T @ more)
-        factor = np.concatenate((factor, more), axis=1)
-        if enough:
-            return _energies(factor), rest
-        left = np.maximum(left - np.einsum("ij,ij->i", more, more), 0)
-        seen += len(drawn)
+        residual = float(np.einsum("ij,ij->j", columns, columns) @ weights)
+        sufficient = residual <= _RESIDUAL_SHARE * share * (energy + residual)
+        new = nystrom_factor(columns, columns[drawn], floor=rounding * count)
+        energy += 2 * energy_of(factor.T @ new) + energy_of(new.T @ new)
+        factor = np.concatenate((factor, new), axis=1)
+        if sufficient:
+            return _energies(factor), residual
+        residual_diagonal = np.maximum(residual_diagonal - np.einsum("ij,ij->i", new, new), 0)
+        n_drawn += len(drawn)
     return _energies(factor), 0.0
 
 
-def _draw(left: FloatArray, count: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
-    """Columns drawn in proportion to ``left``, with replacement, and weights that make sums over them unbiased."""
-    chances = left / left.sum()
-    drawn, times = np.unique(rng.choice(len(left), count, p=chances), return_counts=True)
-    return drawn, times / (count * chances[drawn])
+def _draw_columns(residual_diagonal: FloatArray, count: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
+    """Columns drawn with replacement by the residual diagonal, and weights that make sums over them unbiased."""
+    probabilities = residual_diagonal / residual_diagonal.sum()
+    drawn, counts = np.unique(rng.choice(len(probabilities), count, p=probabilities), return_counts=True)
+    return drawn, counts / (count * probabilities[drawn])
 
 
 def _energies(factor: FloatArray) -> FloatArray:

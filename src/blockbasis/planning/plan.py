@@ -9,23 +9,23 @@ import numpy as np
 
 from blockbasis._utils.machine import available_memory
 from blockbasis._utils.typing import FloatArray, IntArray
-from blockbasis.construction.cluster_basis import most_directions
+from blockbasis.construction.cluster_basis import max_rank
 from blockbasis.construction.method import FAST, Method
 from blockbasis.kernels import Kernel
 from blockbasis.partition import QUICK, Partition, Partitioner
 from blockbasis.planning import costs
-from blockbasis.planning.goal import SINGLE_PRECISION, Goal, Job
+from blockbasis.planning.goal import SINGLE_PRECISION, Goal, Request
 from blockbasis.planning.search import least_stored, ranks_of_all, search_clusters
 from blockbasis.planning.survey import Survey
 
-#: Factor and increment over the expected ranks, of the ranks that bases are first sketched for.
-_RESERVE = 1.05
-_RESERVE_MORE = 4
-#: The factor where the ranks of all clusters together exceed this share of the points. C then takes a large share of
-#: the entries of the matrix, and would take them again if ranks had to be raised.
-_LARGE_RESERVE = 1.25
+#: Bases are first sketched for the expected ranks times this factor, plus this increment.
+_RESERVE_FACTOR = 1.05
+_RESERVE_INCREMENT = 4
+#: The factor where the sum of the ranks exceeds this share of the points. C then takes a large share of the entries of
+#: the matrix, and these entries would be evaluated again if ranks had to be raised.
+_LARGE_RESERVE_FACTOR = 1.25
 _HIGH_RANKS = 1 / 6
-#: Where compression does not pay, the tolerance that is named needs this share of the floats of the dense matrix.
+#: Where compression does not pay, the suggested tolerance needs this share of the floats of the dense matrix.
 _WORTHWHILE = 0.75
 
 
@@ -128,7 +128,7 @@ class Plan:
     @property
     def nbytes(self) -> int:
         """Bytes of everything that will be kept."""
-        landmarks = np.maximum(FAST.landmarks * self.sketched, FAST.least_landmarks)
+        landmarks = np.maximum(FAST.landmarks * self.sketched, FAST.min_landmarks)
         sizes, itemsize = self.partition.sizes, self.dtype.itemsize
         return costs.kept_bytes(sizes, self.ranks, landmarks, self.n_features, itemsize, self.stored)
 
@@ -137,7 +137,7 @@ class Plan:
         """Peak bytes of the construction, including the bytes that are kept."""
         threads = min(os.cpu_count() or 1, self.n_clusters)
         sizes, ranks, density = self.partition.sizes, self.sketched, self.density
-        return self.nbytes + costs.working_bytes(sizes, ranks, density, FAST, threads, known=self.known)
+        return self.nbytes + costs.working_bytes(sizes, ranks, density, FAST, threads, cached=self.known)
 
     @property
     def entries(self) -> int:
@@ -151,7 +151,7 @@ class Plan:
 
     @property
     def _work(self) -> costs.Work:
-        return costs.building_work(self.partition.sizes, self.sketched, self.density, FAST, known=self.known)
+        return costs.building_work(self.partition.sizes, self.sketched, self.density, FAST, cached=self.known)
 
     @property
     def remedy(self) -> str:
@@ -179,11 +179,11 @@ class Plan:
 
 
 def with_reserve(ranks: IntArray, sizes: IntArray) -> IntArray:
-    """Ranks to build, with a reserve for the check; a cluster is kept whole where its rank is close to its size."""
-    most = most_directions(sizes)
-    factor = _RESERVE if ranks.sum() <= _HIGH_RANKS * sizes.sum() else _LARGE_RESERVE
-    more = np.ceil(factor * ranks).astype(np.intp) + _RESERVE_MORE
-    return np.asarray(np.where(ranks >= most, sizes, np.minimum(more, most)), dtype=np.intp)
+    """Ranks to build, with a reserve for the check; the size of a cluster where its rank is close to it."""
+    limit = max_rank(sizes)
+    factor = _RESERVE_FACTOR if ranks.sum() <= _HIGH_RANKS * sizes.sum() else _LARGE_RESERVE_FACTOR
+    raised = np.ceil(factor * ranks).astype(np.intp) + _RESERVE_INCREMENT
+    return np.asarray(np.where(ranks >= limit, sizes, np.minimum(raised, limit)), dtype=np.intp)
 
 
 def fingerprint(X: FloatArray) -> FloatArray:
@@ -191,82 +191,77 @@ def fingerprint(X: FloatArray) -> FloatArray:
     return np.asarray(np.linspace(1, 2, X.shape[0]) @ X)
 
 
-def make_plan(job: Job, clusters: Partitioner, rng: np.random.Generator) -> Plan:
+def make_plan(request: Request, partitioner: Partitioner, rng: np.random.Generator) -> Plan:
     """Number of clusters and ranks for a goal, from surveys."""
-    of_search, of_partition = rng.spawn(2)
-    surveys = search_clusters(job, clusters, of_search)
+    search_stream, partition_stream = rng.spawn(2)
+    n, goal = request.n_points, request.goal
+    surveys = search_clusters(request, partitioner, search_stream)
     best = surveys[0]
     partition = best.partition
-    if partition.n_points < job.n_points:
-        partition = clusters(best.n_asked, of_partition, effort=QUICK)
-    _check_budget(job, partition)
-    ranks, guesses = (ranks_of_all(best, partition.sizes, expected=expected) for expected in (True, False))
-    if job.goal.memory is not None:
-        ranks = guesses = _within_budget(job, partition, ranks)
-    elif clusters.given is None and best.stored > costs.dense_floats(job.n_points):
-        # Nothing is gained by compression: clusters kept whole, many of them, take hardly more than the matrix.
-        many = min(job.n_points, round(4 * np.sqrt(job.n_points)))
-        partition = clusters(many, of_partition, effort=QUICK)
-        ranks = guesses = partition.sizes.astype(np.intp)
-    sizes = partition.sizes
-    whole = bool((ranks == sizes).all())
-    density = 1.0 if whole or job.goal.memory is not None else best.density
-    trimmed = 1.0 if whole or job.goal.memory is not None else best.trimmed
-    predicted = float(np.sqrt(best.allocation.error(best.expected) / best.norm)) if best.norm > 0 else 0.0
-    if job.goal.tol is not None:  # ranks are raised until the check shows the tolerance met
-        predicted = min(predicted, job.goal.tol)
-    plan = Plan(
-        job.goal,
-        job.method,
-        partition,
-        ranks,
-        with_reserve(guesses, sizes),
-        best.price * (sizes + trimmed * density * float(guesses.sum())) if best.price > 0 else None,
-        density,
-        trimmed,
-        best.norm,
-        job.kernel,
-        fingerprint(job.X),
-        job.X.dtype,
-        predicted,
-        costs.measure_rates(job.matrix(partition)),
-        max(1, min(job.n_jobs, os.cpu_count() or 1, len(sizes))),
-        best.diagonal,
-        job.known,
-    )
-    return _with_fitting_tol(job, surveys, plan)
-
-
-def _check_budget(job: Job, partition: Partition) -> None:
-    least = least_stored(job.n_points, partition.n_clusters, job.method.diagonal)
-    if job.goal.memory is not None and job.goal.memory < least:
+    if partition.n_points < n:
+        partition = partitioner(best.n_requested, partition_stream, effort=QUICK)
+    least = least_stored(n, partition.n_clusters, request.method.diagonal)
+    if goal.memory is not None and goal.memory < least:
         raise ValueError(
             f"The 'memory' parameter must be at least {least} floats for {partition.n_clusters} clusters. Got "
-            f"{job.goal.memory} instead: take more memory, or fewer clusters."
+            f"{goal.memory} instead: take more memory, or fewer clusters."
         )
+    ranks, sketched = (ranks_of_all(best, partition.sizes, expected=expected) for expected in (True, False))
+    if goal.memory is not None:
+        ranks = sketched = _within_budget(request, partition, ranks)
+    elif partitioner.given is None and best.stored > costs.dense_floats(n):
+        # Compression does not pay: many clusters with identity bases take hardly more floats than the matrix.
+        partition = partitioner(min(n, round(4 * np.sqrt(n))), partition_stream, effort=QUICK)
+        ranks = sketched = partition.sizes.astype(np.intp)
+    sizes = partition.sizes
+    dense = goal.memory is not None or bool((ranks == sizes).all())
+    density, trimmed = (1.0, 1.0) if dense else (best.density, best.trimmed)
+    predicted = float(np.sqrt(best.allocation.error(best.expected) / best.norm)) if best.norm > 0 else 0.0
+    if goal.tol is not None:  # ranks are raised until the check shows the tolerance met
+        predicted = min(predicted, goal.tol)
+    plan = Plan(
+        goal=goal,
+        method=request.method,
+        partition=partition,
+        ranks=ranks,
+        sketched=with_reserve(sketched, sizes),
+        least_gains=best.price * (sizes + trimmed * density * float(sketched.sum())) if best.price > 0 else None,
+        density=density,
+        trimmed=trimmed,
+        norm=best.norm,
+        kernel=request.kernel,
+        fingerprint=fingerprint(request.X),
+        dtype=request.X.dtype,
+        predicted_error=predicted,
+        rates=costs.measure_rates(request.matrix(partition)),
+        threads=max(1, min(request.n_jobs, os.cpu_count() or 1, len(sizes))),
+        diagonal=best.diagonal,
+        known=request.cached,
+    )
+    return _with_fitting_tol(request, surveys, plan)
 
 
-def _within_budget(job: Job, partition: Partition, ranks: IntArray) -> IntArray:
+def _within_budget(request: Request, partition: Partition, ranks: IntArray) -> IntArray:
     """Expected ranks, all lowered by the same factor until they fit into the budget."""
-    assert job.goal.memory is not None
-    diagonal, sizes = job.method.diagonal, partition.sizes
-    while costs.stored_floats(sizes, ranks, diagonal=diagonal) > job.goal.memory and (ranks > 1).any():
+    assert request.goal.memory is not None
+    diagonal, sizes = request.method.diagonal, partition.sizes
+    while costs.stored_floats(sizes, ranks, diagonal=diagonal) > request.goal.memory and (ranks > 1).any():
         ranks = np.maximum(np.floor(0.98 * ranks), 1).astype(np.intp)
     return ranks
 
 
-def _with_fitting_tol(job: Job, surveys: list[Survey], plan: Plan) -> Plan:
-    """The plan; where its tolerance does not pay or fit, with a tolerance that would."""
-    free = available_memory()
+def _with_fitting_tol(request: Request, surveys: list[Survey], plan: Plan) -> Plan:
+    """The plan; where its tolerance does not pay or does not fit into memory, with a tolerance that would."""
+    n, free = request.n_points, available_memory()
     fits = free is None or plan.working_bytes <= free
-    if job.goal.memory is not None or (fits and costs.pays(plan.stored, job.n_points)):
+    if request.goal.memory is not None or (fits and costs.pays(plan.stored, n)):
         return plan
     budget = _WORTHWHILE * plan.dense
     if free is not None and not fits:
         budget = min(budget, plan.stored * free / plan.working_bytes / 2)
     errors = []
-    for each in surveys:
-        if least_stored(job.n_points, each.partition.n_clusters, job.method.diagonal) <= budget:
-            allocation = each.allocation
-            errors.append(allocation.error(allocation.affordable(budget)[0]) / each.norm)
+    for survey in surveys:
+        if least_stored(n, survey.partition.n_clusters, request.method.diagonal) <= budget:
+            allocation = survey.allocation
+            errors.append(allocation.error(allocation.affordable(budget)[0]) / survey.norm)
     return replace(plan, fitting_tol=float(np.sqrt(min(errors))) if errors else None)

@@ -3,51 +3,50 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
 from blockbasis._utils.typing import IntArray
-from blockbasis.construction.cluster_basis import WHOLE_SHARE
+from blockbasis.construction.cluster_basis import IDENTITY_SHARE
 from blockbasis.construction.method import FAST
 from blockbasis.partition import Partitioner
 from blockbasis.planning.costs import building_work
-from blockbasis.planning.goal import Job
+from blockbasis.planning.goal import Request
 from blockbasis.planning.survey import Survey, survey
 
-#: The search starts at sqrt(n) divided by this number.
-_START = 8.0
+#: The first number of clusters is sqrt(n) divided by this number.
+_FIRST_DIVISOR = 8.0
 #: Rank of the first survey.
 _FIRST_RANK = 48
-#: Many small clusters are surveyed too where the mean rank is higher than this, and C is not dense.
+#: Floats per point above which the first survey is stopped.
+_FIRST_LIMIT = 250
+#: Many small clusters are surveyed too where the mean rank is above the first number, and the density of C below the
+#: second one. They have ``_SMALL_SIZE`` points each, and there are at most 2 sqrt(n) of them.
 _HIGH_RANK = 80
 _DENSE = 0.9
+_SMALL_SIZE = 64
 #: Mean rank above which fewer clusters are not surveyed: the time of a basis grows with the cube of its rank.
-_HIGHEST_RANK = 250
-#: Floats a point above which the first survey ends.
-_FIRST_LIMIT = 250
+_MAX_RANK = 250
 #: Least mean number of points of a cluster, and largest number of clusters in units of sqrt(n).
-_SMALLEST = 24
-_MOST = 12.0
-#: Points of each of many small clusters; there are at most 2 sqrt(n) of them.
-_SMALL = 64
-#: Numbers of clusters that differ by less than this share are not both surveyed.
-_SAME = 0.1
-#: Another number of clusters is taken where its cost is below this share of the present cost: the minimum is flat. More
-#: clusters, where they are small already, must gain more: their surveys are less accurate, and they take more time.
+_MIN_SIZE = 24
+_MAX_CLUSTERS = 12.0
+#: Of two numbers of clusters that differ by less than this share only one is surveyed.
+_SAME_NUMBER = 0.1
+#: Another number of clusters is preferred where its cost is below this share of the present cost: the minimum is flat.
+#: A larger number of small clusters must improve more: its survey is less accurate, and construction takes longer.
 _IMPROVEMENT = 0.95
 _IMPROVEMENT_OF_SMALL = 0.6
-#: Factors of the number of clusters among which a prediction chooses the next one to survey.
+#: Factors of the number of clusters whose cost is predicted, to choose the next number to survey.
 _FACTORS = (0.5, 0.7, 1.4, 2.0)
 #: Work that is short, in kernel entries: some tenths of a second. Every doubling of excessive work counts as this share
 #: of the floats.
 _SHORT_WORK = 1e8
 _EXCESS_COST = 0.2
 #: No further number of clusters is surveyed once surveys have evaluated this share of the entries of the matrix.
-_SURVEYED = 0.2
-#: Ranks are roughly proportional to this power of the cluster size, and a survey takes a margin over that.
+_MAX_SURVEYED = 0.2
+#: Ranks are roughly proportional to this power of the cluster size; a survey starts at this multiple of that.
 _RANK_POWER = 0.4
-_MARGIN = 1.15
+_RANK_MARGIN = 1.15
 
 
 def default_clusters(n: int) -> int:
@@ -55,120 +54,134 @@ def default_clusters(n: int) -> int:
     return max(1, round(math.sqrt(n) / 4))
 
 
-def search_clusters(job: Job, clusters: Partitioner, rng: np.random.Generator) -> list[Survey]:
-    """Surveys of several numbers of clusters, the best one first."""
-    n = job.n_points
-    seen: dict[int, Survey] = {}
-    limits: dict[int, float] = {}
-    last: Survey | None = None
+class Surveys:
+    """Surveys of several numbers of clusters of the same points; one that exists is not repeated.
 
-    def look(k: int, limit: float = math.inf) -> Survey:
-        nonlocal last
-        k = next((other for other in seen if abs(other - k) < _SAME * k), k)
-        if k not in seen or (not seen[k].complete and limit > max(limits[k], seen[k].stored)):
-            (stream,) = rng.spawn(1)
-            rank = _FIRST_RANK
+    Parameters
+    ----------
+    request : Request
+    partitioner : Partitioner
+    rng : Generator
+    """
+
+    def __init__(self, request: Request, partitioner: Partitioner, rng: np.random.Generator) -> None:
+        self.request, self.partitioner, self.rng = request, partitioner, rng
+        self.by_number: dict[int, Survey] = {}
+        self._limits: dict[int, float] = {}
+        self._last: Survey | None = None
+
+    def __call__(self, k: int, limit: float = math.inf) -> Survey:
+        """Survey of ``k`` clusters or nearly as many, which stops where more than ``limit`` floats are needed."""
+        k = next((other for other in self.by_number if abs(other - k) < _SAME_NUMBER * k), k)
+        known = self.by_number.get(k)
+        if known is None or (not known.complete and limit > max(self._limits[k], known.stored)):
+            (stream,) = self.rng.spawn(1)
+            rank, last = _FIRST_RANK, self._last
             if last is not None:
-                rank = max(4, math.ceil(_MARGIN * last.mean_rank * (last.n_asked / k) ** _RANK_POWER))
-            seen[k] = last = survey(job, clusters, k, rank, stream, limit)
-            limits[k] = limit
-        return seen[k]
+                rank = max(4, math.ceil(_RANK_MARGIN * last.mean_rank * (last.n_requested / k) ** _RANK_POWER))
+            known = survey(self.request, self.partitioner, k, rank, stream, limit)
+            self.by_number[k] = self._last = known
+            self._limits[k] = limit
+        return known
 
-    if clusters.given is not None:
-        return [look(clusters.given)]
-    most = _most_clusters(job)
-    start = min(max(1, round(math.sqrt(n) / _START)), most)
-    first = look(start, limit=_FIRST_LIMIT * float(n))
+
+def search_clusters(request: Request, partitioner: Partitioner, rng: np.random.Generator) -> list[Survey]:
+    """Surveys of several numbers of clusters, the best one first."""
+    n = request.n_points
+    surveys = Surveys(request, partitioner, rng)
+    if partitioner.given is not None:
+        return [surveys(partitioner.given)]
+    largest = _largest_number(request)
+    start = min(max(1, round(math.sqrt(n) / _FIRST_DIVISOR)), largest)
+    first = surveys(start, limit=_FIRST_LIMIT * float(n))
     best = start
     sparse = first.mean_rank > _HIGH_RANK and first.density < _DENSE
-    if job.goal.memory is not None or not first.complete or sparse:
-        many = min(max(start, min(n // _SMALL, round(2 * math.sqrt(n)))), most)
-        others = look(many, limit=first.stored if first.complete and job.goal.memory is None else math.inf)
-        if not first.complete:  # the first survey was cut short: the best number may be in between
-            look(round(math.sqrt(start * many)), limit=others.stored)
-        best = min(seen, key=lambda k: _cost(job, seen[k]))
-    best = _walk(job, look, seen[best], most)
-    look(best)  # to its end, where every survey was cut short
-    return [seen[best], *(each for k, each in seen.items() if k != best)]
+    if request.goal.memory is not None or not first.complete or sparse:
+        many = min(max(start, min(n // _SMALL_SIZE, round(2 * math.sqrt(n)))), largest)
+        limit = first.stored if first.complete and request.goal.memory is None else math.inf
+        survey_of_many = surveys(many, limit=limit)
+        if not first.complete:  # the first survey was stopped: the best number may be in between
+            surveys(round(math.sqrt(start * many)), limit=survey_of_many.stored)
+        best = min(surveys.by_number, key=lambda k: _cost(request, surveys.by_number[k]))
+    current = surveys.by_number[best]
+    while not _surveyed_enough(request) and (k := _better_number(surveys, current, largest)) != current.n_requested:
+        current = surveys(k)
+    best = current.n_requested
+    surveys(best)  # to its end, where every survey was stopped
+    return [surveys.by_number[best], *(each for k, each in surveys.by_number.items() if k != best)]
 
 
-def _walk(job: Job, look: Callable[..., Survey], here: Survey, most: int) -> int:
-    """A number of clusters that costs less than twice and half of it."""
-    while not _surveyed_enough(job) and (better := _better_neighbour(job, look, here, most)) != here.n_asked:
-        here = look(better)
-    return here.n_asked
+def _surveyed_enough(request: Request) -> bool:
+    """Whether surveys have evaluated so many entries that the search ends."""
+    return not request.cached and request.counter.value > _MAX_SURVEYED * request.n_points**2
 
 
-def _surveyed_enough(job: Job) -> bool:
-    """Whether surveys have evaluated so many entries that none may follow."""
-    return not job.known and job.counter.value > _SURVEYED * job.n_points**2
-
-
-def _better_neighbour(job: Job, look: Callable[..., Survey], here: Survey, most: int) -> int:
-    """More or fewer clusters where they cost less, otherwise the same number."""
-    k, cost = here.n_asked, _cost(job, here)
-    small = here.partition.n_points < 4 * _SMALL * k
+def _better_number(surveys: Surveys, current: Survey, largest: int) -> int:
+    """A larger or smaller number of clusters where it costs less, otherwise the current number."""
+    request, k, cost = surveys.request, current.n_requested, _cost(surveys.request, current)
+    small = current.partition.n_points < 4 * _SMALL_SIZE * k
     factors: list[float] = [0.5, 2.0]
-    if not small and job.goal.memory is None:  # C is not sparse: the cost of other numbers is predictable
-        predicted = {factor: _predicted_cost(job, here, factor) for factor in _FACTORS}
+    if not small and request.goal.memory is None:  # C is not sparse: the cost of other numbers is predictable
+        predicted = {factor: _predicted_cost(request, current, factor) for factor in _FACTORS}
         factors = [factor for factor in predicted if predicted[factor] < _IMPROVEMENT * cost]
         factors = sorted(factors, key=lambda factor: predicted[factor])[:1]
-    if here.mean_rank >= _HIGHEST_RANK:
+    if current.mean_rank >= _MAX_RANK:
         factors = [factor for factor in factors if factor >= 1]
-    tried = [min(max(round(factor * k), 1), most) for factor in factors]
-    costs = {other: _cost(job, look(other, limit=1.1 * here.stored)) for other in tried if other != k}
+    numbers = [min(max(round(factor * k), 1), largest) for factor in factors]
+    costs = {other: _cost(request, surveys(other, limit=1.1 * current.stored)) for other in numbers if other != k}
     best = min(costs, key=lambda other: costs[other], default=k)
-    sampled = small and job.goal.memory is None and not job.known
-    least = _IMPROVEMENT_OF_SMALL if sampled and best > k else _IMPROVEMENT
-    return best if best != k and costs[best] < least * cost else k
+    sampled = small and request.goal.memory is None and not request.cached
+    improvement = _IMPROVEMENT_OF_SMALL if sampled and best > k else _IMPROVEMENT
+    return best if best != k and costs[best] < improvement * cost else k
 
 
-def _cost(job: Job, found: Survey) -> float:
+def _cost(request: Request, result: Survey) -> float:
     """Cost by which surveys are compared: floats for a tolerance, error for a budget, more where work is excessive."""
-    if not found.complete:
+    if not result.complete:
         return math.inf
-    amount = found.stored if job.goal.memory is None else found.error
-    return amount * _excess(job, found.density, *_expected(job, found))
+    amount = result.stored if request.goal.memory is None else result.error
+    return amount * _excess(request, result.density, *_sizes_and_ranks(request, result))
 
 
-def _predicted_cost(job: Job, found: Survey, factor: float) -> float:
+def _predicted_cost(request: Request, result: Survey, factor: float) -> float:
     """Cost for ``factor`` times as many clusters, with a C of the same density."""
-    if not found.complete:
+    if not result.complete:
         return math.inf
-    sizes, ranks = _expected(job, found)
-    fewer = factor**-_RANK_POWER
-    inner = found.inner * (factor * fewer) ** 2
-    fixed = found.allocation.fixed
-    stored = fixed + (found.stored - found.inner - fixed) * fewer + inner
+    sizes, ranks = _sizes_and_ranks(request, result)
+    rank_factor = factor**-_RANK_POWER
+    inner = result.inner * (factor * rank_factor) ** 2
+    fixed = result.allocation.fixed
+    stored = fixed + (result.stored - result.inner - fixed) * rank_factor + inner
     count = max(1, round(factor * len(sizes)))
-    same = np.full(count, max(job.n_points // count, 1))
-    return float(stored * _excess(job, found.density, same, np.full(count, max(round(float(ranks.mean()) * fewer), 1))))
+    new_sizes = np.full(count, max(request.n_points // count, 1))
+    new_ranks = np.full(count, max(round(float(ranks.mean()) * rank_factor), 1))
+    return float(stored * _excess(request, result.density, new_sizes, new_ranks))
 
 
-def _expected(job: Job, found: Survey) -> tuple[IntArray, IntArray]:
-    """Sizes and ranks of all clusters, from a survey of all points or of some."""
-    scale = job.n_points / found.partition.n_points
-    sizes = np.maximum(scale * found.partition.sizes, 1).astype(np.intp)
-    return sizes, np.minimum(np.maximum(found.ranks_of(sizes), 1).astype(np.intp), sizes)
+def _sizes_and_ranks(request: Request, result: Survey) -> tuple[IntArray, IntArray]:
+    """Expected sizes and ranks of all clusters, from a survey of all points or of a subset."""
+    scale = request.n_points / result.partition.n_points
+    sizes = np.maximum(scale * result.partition.sizes, 1).astype(np.intp)
+    return sizes, np.minimum(np.maximum(result.ranks_of(sizes), 1).astype(np.intp), sizes)
 
 
-def _excess(job: Job, density: float, sizes: IntArray, ranks: IntArray) -> float:
+def _excess(request: Request, density: float, sizes: IntArray, ranks: IntArray) -> float:
     """Factor for excessive work.
 
     The work before the pass over the points grows with the number of clusters and does not depend on n. Where it
     exceeds the work of the pass, and is not short, each doubling counts as more floats.
     """
-    work = building_work(sizes, ranks, density, FAST, known=job.known)
+    work = building_work(sizes, ranks, density, FAST, cached=request.cached)
     return 1 + _EXCESS_COST * math.log2(max(work.before_pass / max(work.of_pass, _SHORT_WORK), 1.0))
 
 
-def _most_clusters(job: Job) -> int:
+def _largest_number(request: Request) -> int:
     """The largest number of clusters that is surveyed and fits into a budget."""
-    n = job.n_points
-    most = max(1, min(n, max(n // _SMALLEST, 1), int(_MOST * math.sqrt(n))))
-    while job.goal.memory is not None and most > 1 and least_stored(n, most, job.method.diagonal) > job.goal.memory:
-        most -= 1
-    return most
+    n, memory = request.n_points, request.goal.memory
+    largest = max(1, min(n, max(n // _MIN_SIZE, 1), int(_MAX_CLUSTERS * math.sqrt(n))))
+    while memory is not None and largest > 1 and least_stored(n, largest, request.method.diagonal) > memory:
+        largest -= 1
+    return largest
 
 
 def least_stored(n: int, n_clusters: int, diagonal: bool) -> int:
@@ -176,8 +189,10 @@ def least_stored(n: int, n_clusters: int, diagonal: bool) -> int:
     return n + n_clusters * (n_clusters + 1) // 2 + (n if diagonal else 0)
 
 
-def ranks_of_all(found: Survey, sizes: IntArray, *, expected: bool) -> IntArray:
-    """Ranks of all clusters, those that are expected or those that bases are sketched for, from a survey."""
-    ranks = np.clip(np.rint(found.ranks_of(sizes, expected=expected)), 1, sizes).astype(np.intp)
-    whole = not found.complete  # the highest ranks looked at are not enough
-    return np.where(whole & (ranks >= np.floor(WHOLE_SHARE * sizes)), sizes, ranks).astype(np.intp)
+def ranks_of_all(result: Survey, sizes: IntArray, *, expected: bool) -> IntArray:
+    """Ranks of all clusters from a survey: the expected ones, or those that bases are sketched for."""
+    ranks = np.clip(np.rint(result.ranks_of(sizes, expected=expected)), 1, sizes).astype(np.intp)
+    if result.complete:
+        return ranks
+    # The highest surveyed ranks are not enough.
+    return np.where(ranks >= np.floor(IDENTITY_SHARE * sizes), sizes, ranks).astype(np.intp)

@@ -7,6 +7,7 @@ to have the ranks of the surveyed clusters nearest in size. When the points are 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,41 +15,48 @@ from numpy.typing import NDArray
 
 from blockbasis._utils.parallel import map_threads
 from blockbasis._utils.typing import FloatArray, IntArray
-from blockbasis.construction.cluster_basis import decay_rate, most_directions
-from blockbasis.construction.directions import Directions, directions_and_diagonal, residual_profile, resolved
+from blockbasis.construction.cluster_basis import decay_rate, max_rank
+from blockbasis.construction.diagonal import directions_and_diagonal
+from blockbasis.construction.directions import Directions, residual_profile
+from blockbasis.construction.inner_matrix import expected_share
 from blockbasis.construction.method import SURVEY
-from blockbasis.construction.sampled_block import SampledBlock, evaluate_block, sample_block
-from blockbasis.construction.sampling import ColumnSample, cluster_energies, energy_sampling
-from blockbasis.construction.trimming import expected_share
+from blockbasis.construction.sampling import (
+    ColumnSample,
+    SampledBlock,
+    cluster_energies,
+    energy_sampling,
+    evaluate_block,
+    sample_block,
+)
 from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.partition import QUICK, ROUGH, Partition, Partitioner
 from blockbasis.planning.allocation import Allocation
-from blockbasis.planning.goal import FEW_POINTS, Job
+from blockbasis.planning.goal import FEW_POINTS, Request
 
-#: Clusters are surveyed until they have about so many points together, within these limits of their number.
-_LOOKED_AT = 4_000
-_CLUSTERS = 6
-_MOST_CLUSTERS = 48
+#: Clusters are surveyed until they have about this many points together, within these limits of their number.
+_SURVEYED_POINTS = 4_000
+_MIN_CLUSTERS = 6
+_MAX_CLUSTERS = 48
 #: Least number of surveyed clusters where the rank is high: the time of a survey grows with the cube of the rank.
-_CLUSTERS_OF_HIGH_RANK = 4
+_MIN_CLUSTERS_OF_HIGH_RANK = 4
 _HIGH_RANK = 100
-#: Clusters of few points are small: more of them are surveyed.
-_CLUSTERS_OF_FEW_POINTS = 12
+#: Least number of surveyed clusters where the points are few: their clusters are small.
+_MIN_CLUSTERS_OF_FEW_POINTS = 12
 #: Size of the random subset of points: at least, and for each cluster.
-_POINTS = 20_000
-_POINTS_PER_CLUSTER = 60
-#: Ranks that turn out too small grow at least by the first factor, and by the second one over what residuals predict.
-_LEAST_GROWTH = 1.3
-_MARGIN = 1.15
+_SUBSET_POINTS = 20_000
+_SUBSET_POINTS_PER_CLUSTER = 60
+#: Ranks that turn out too small grow at least by the first factor, and to the second multiple of the extrapolated rank.
+_MIN_GROWTH = 1.3
+_RANK_MARGIN = 1.15
 #: Held-out rows for each unit of rank, on which residuals are measured where not all rows are sampled.
 _HELD_OUT_ROWS = 3
-#: Clusters kept whole are considered where each point of the subset stands for at most so many points.
-_NEARLY_WHOLE_SET = 1.6
-#: Share of the allowed squared error at which a survey reads the ranks that are expected: the rest is for the error of
-#: the inner matrix, and for the standard errors by which the check must show the tolerance met.
+#: Identity bases are considered where each point of the subset represents at most this many points.
+_NEARLY_ALL_POINTS = 1.6
+#: Share of the allowed squared error at which the expected ranks are read: the rest is for the error of the inner
+#: matrix, and for the standard errors by which the check must show the tolerance met.
 _EXPECTED_SHARE = 0.85
-#: Share at which it reads the ranks that bases are sketched for: bases of too low a rank would be sketched again. A
-#: random subset of the points misses some of the points that are unlike the others.
+#: Share at which the ranks are read that bases are sketched for: bases of too low a rank would be sketched again. A
+#: random subset of the points misses some of the outlying points.
 _SKETCHED_SHARE = 0.75
 _SKETCHED_SHARE_OF_SUBSET = 0.5
 #: Share of the allowed squared error that dropped blocks of C may have. A larger share drops few more blocks, and makes
@@ -67,13 +75,13 @@ class ClusterSurvey:
     residuals : ndarray
         Squared error due to the cluster at ranks 0, 1, ...
     diagonal : bool
-        Whether a diagonal part was taken out.
+        Whether a diagonal part was subtracted.
     energies : ndarray of shape (n_clusters,)
         Squared norms of the blocks of the cluster with all clusters.
     block : SampledBlock
         Entries that the directions were fitted to.
-    other : SampledBlock or None
-        Entries of the same rows and of other columns; None where ``block`` has all columns.
+    validation : SampledBlock or None
+        Entries of the same rows and of independently drawn columns; None where ``block`` has all columns.
     """
 
     size: float
@@ -81,7 +89,7 @@ class ClusterSurvey:
     diagonal: bool
     energies: FloatArray
     block: SampledBlock
-    other: SampledBlock | None
+    validation: SampledBlock | None
 
 
 @dataclass(frozen=True)
@@ -90,7 +98,7 @@ class Survey:
 
     Parameters
     ----------
-    n_asked : int
+    n_requested : int
         Requested number of clusters; the partition may have fewer.
     partition : Partition
         Partition of the points, or of the random subset that represents them.
@@ -100,13 +108,9 @@ class Survey:
     expected : ndarray
         Ranks that are expected to meet the goal.
     price : float
-        Least reduction of the squared error by one float, of the floats that are spent; zero where all are needed.
+        Least reduction of the squared error per float, of the floats that are spent; zero where all are needed.
     norm : float
         Squared norm of K.
-    stored : float
-        Floats of the factorization at these ranks.
-    error : float
-        Squared error at these ranks.
     inner : float
         Floats of C, which ``stored`` includes.
     density : float
@@ -119,20 +123,28 @@ class Survey:
         Whether a diagonal part is expected to be carried.
     """
 
-    n_asked: int
+    n_requested: int
     partition: Partition
     allocation: Allocation
     ranks: IntArray
     expected: IntArray
     price: float
     norm: float
-    stored: float
-    error: float
     inner: float
     density: float
     trimmed: float
     complete: bool
     diagonal: bool
+
+    @cached_property
+    def stored(self) -> float:
+        """Floats of the factorization at the sketched ranks."""
+        return self.allocation.stored(self.ranks)
+
+    @cached_property
+    def error(self) -> float:
+        """Squared error at the sketched ranks."""
+        return self.allocation.error(self.ranks)
 
     @property
     def sizes(self) -> FloatArray:
@@ -152,63 +164,64 @@ class Survey:
 
 
 def survey(
-    job: Job, clusters: Partitioner, k: int, rank: int, rng: np.random.Generator, limit: float = np.inf
+    request: Request, partitioner: Partitioner, k: int, rank: int, rng: np.random.Generator, limit: float = np.inf
 ) -> Survey:
     """Survey ``k`` clusters up to ``rank``, and up to higher ranks where the goal needs them.
 
     The survey ends incomplete where the surveyed ranks already take more than ``limit`` floats.
     """
-    n = job.n_points
-    count = max(_POINTS, _POINTS_PER_CLUSTER * k)
+    n = request.n_points
+    count = max(_SUBSET_POINTS, _SUBSET_POINTS_PER_CLUSTER * k)
     count = count if 2 * count < n else n
-    chosen = None if count == n or not clusters.by_method else np.sort(rng.choice(n, count, replace=False))
-    partition = clusters(k, rng, chosen, QUICK if chosen is None else ROUGH)
-    matrix = job.matrix(partition, chosen)
-    matrix = matrix.single if job.goal.single else matrix.double
-    scale = 1.0 if chosen is None else n / count
-    least = _CLUSTERS if rank < _HIGH_RANK else _CLUSTERS_OF_HIGH_RANK
+    subset = None if count == n or not partitioner.by_method else np.sort(rng.choice(n, count, replace=False))
+    partition = partitioner(k, rng, subset, QUICK if subset is None else ROUGH)
+    matrix = request.matrix(partition, subset)
+    matrix = matrix.single if request.goal.single else matrix.double
+    scale = 1.0 if subset is None else n / count
+    min_clusters = _MIN_CLUSTERS if rank < _HIGH_RANK else _MIN_CLUSTERS_OF_HIGH_RANK
     if n <= FEW_POINTS:
-        least = _CLUSTERS_OF_FEW_POINTS
-    picked, weights = _pick_clusters(matrix.rows, partition, least, rng)
-    sizes = partition.sizes[picked]
-    most = most_directions(sizes)
-    highest = np.minimum(rank, most)
-    streams = rng.spawn(len(picked))
-    found: list[Any] = [None] * len(picked)  # of ClusterSurvey, after the first round
-    todo = np.arange(len(picked))
+        min_clusters = _MIN_CLUSTERS_OF_FEW_POINTS
+    selected, weights = _select_clusters(matrix.rows, partition, min_clusters, rng)
+    limits = max_rank(partition.sizes[selected])
+    ranks = np.minimum(rank, limits)
+    streams = rng.spawn(len(selected))
+    clusters: list[Any] = [None] * len(selected)  # of ClusterSurvey, after the first round
+    pending = np.arange(len(selected))
     while True:
-        tasks = [(job, matrix, partition, int(picked[a]), int(highest[a]), scale, streams[a], found[a]) for a in todo]
-        for a, each in zip(todo, map_threads(_survey_cluster, tasks, job.n_jobs, f"look at {k} clusters"), strict=True):
-            found[a] = each
-        result = _summary(job, k, partition, found, picked, weights)
-        wanted = _wanted_ranks(job, result, most)
-        todo = np.flatnonzero((wanted >= highest) & (highest < most))
-        if not len(todo):
-            return result
-        if not result.complete and result.allocation.stored(wanted) > limit:
-            return result
-        steps = np.clip(_MARGIN * wanted, _LEAST_GROWTH * highest, 2 * highest)
-        highest[todo] = np.minimum(np.ceil(steps), most).astype(np.intp)[todo]
+        tasks = [
+            (request, matrix, partition, int(selected[a]), int(ranks[a]), scale, streams[a], clusters[a])
+            for a in pending
+        ]
+        results = map_threads(_survey_cluster, tasks, request.n_jobs, f"survey of {k} clusters")
+        for a, result in zip(pending, results, strict=True):
+            clusters[a] = result
+        summary = _summary(request, k, partition, clusters, selected, weights)
+        required = _required_ranks(request, summary, limits)
+        pending = np.flatnonzero((required >= ranks) & (ranks < limits))
+        if not len(pending) or (not summary.complete and summary.allocation.stored(required) > limit):
+            return summary
+        grown = np.clip(_RANK_MARGIN * required, _MIN_GROWTH * ranks, 2 * ranks)
+        ranks[pending] = np.minimum(np.ceil(grown), limits).astype(np.intp)[pending]
 
 
-def _wanted_ranks(job: Job, result: Survey, largest: IntArray) -> IntArray:
-    """Ranks that would meet the goal if residuals went on decaying at the rate of the surveyed ranks."""
+def _required_ranks(request: Request, result: Survey, largest: IntArray) -> IntArray:
+    """Ranks that would meet the goal if residuals decayed further at the rate of the surveyed ranks."""
     surveyed = result.allocation
     residuals = [_extrapolated(each, int(rank)) for each, rank in zip(surveyed.residuals, largest, strict=True)]
     allocation = replace(surveyed, residuals=residuals)
-    if job.goal.memory is not None:
-        return allocation.affordable(job.goal.memory)[0]
-    return allocation.within(_allowed(job, result.partition))[0]
+    if request.goal.memory is not None:
+        return allocation.affordable(request.goal.memory)[0]
+    return allocation.within(_allowed(request, result.partition))[0]
 
 
 def _extrapolated(residuals: FloatArray, rank: int) -> FloatArray:
-    """Residuals up to the given rank, those beyond the known ones by exponential decay."""
+    """Residuals up to the given rank, by exponential decay beyond the known ones."""
     further = np.arange(1, rank + 2 - len(residuals))
     return np.concatenate((residuals, residuals[-1] * np.exp(-decay_rate(residuals) * further)))
 
 
-def _pick_clusters(
-    points: FloatArray, partition: Partition, least: int, rng: np.random.Generator
+def _select_clusters(
+    points: FloatArray, partition: Partition, min_clusters: int, rng: np.random.Generator
 ) -> tuple[IntArray, FloatArray]:
     """Clusters to survey, and the number of clusters that each of them represents; points are in cluster order.
 
@@ -216,24 +229,24 @@ def _pick_clusters(
     the clusters: clusters of a larger spread have higher ranks.
     """
     n, k, sizes = partition.n_points, partition.n_clusters, partition.sizes
-    count = int(np.clip(_LOOKED_AT * k // n, least, _MOST_CLUSTERS))
+    count = int(np.clip(_SURVEYED_POINTS * k // n, min_clusters, _MAX_CLUSTERS))
     if k <= count:
         return np.arange(k), np.ones(k)
     by_size = np.argsort(-sizes, kind="stable")
-    others = np.cumsum(sizes[by_size][::-1])[::-1]  # points of each cluster and of all smaller ones
-    n_certain = int(np.argmax((count - np.arange(count)) * sizes[by_size[:count]] < others[:count]))
+    cumulative = np.cumsum(sizes[by_size][::-1])[::-1]  # points of each cluster and of all smaller ones
+    n_certain = int(np.argmax((count - np.arange(count)) * sizes[by_size[:count]] < cumulative[:count]))
     certain, rest = by_size[:n_certain], by_size[n_certain:]
     spread = [np.var(points[partition.cluster(i)], axis=0).sum() for i in rest]
     rest = rest[np.argsort(spread, kind="stable")]
     step = sizes[rest].sum() / (count - n_certain)
-    places = (np.arange(count - n_certain) + rng.random()) * step
-    drawn = rest[np.searchsorted(np.cumsum(sizes[rest]), places, side="right")]
+    positions = (np.arange(count - n_certain) + rng.random()) * step
+    drawn = rest[np.searchsorted(np.cumsum(sizes[rest]), positions, side="right")]
     # Each of the drawn clusters represents the same number of points.
     return np.concatenate((certain, drawn)), np.concatenate((np.ones(n_certain), step / sizes[drawn]))
 
 
 def _survey_cluster(
-    job: Job,
+    request: Request,
     matrix: KernelMatrix,
     partition: Partition,
     i: int,
@@ -242,34 +255,34 @@ def _survey_cluster(
     rng: np.random.Generator,
     earlier: ClusterSurvey | None,
 ) -> ClusterSurvey:
-    """Residuals of one cluster: directions from some columns, their energies from other columns.
+    """Residuals of one cluster up to ``rank``: directions from sampled columns, residuals from others.
 
-    The residuals of the columns that the directions were fitted to would be too small. ``earlier`` is a survey of the
-    same cluster up to a lower rank: its samples are used again where there are enough of them.
+    The residuals of the columns that the directions were fitted to would be too small. Each point represents ``scale``
+    points. ``earlier`` is a survey of the same cluster up to a lower rank: its samples are used again where there are
+    enough of them.
     """
     cluster, size = partition.cluster(i), int(partition.sizes[i])
-    block = sample_block(matrix, partition, i, rank, SURVEY, rng, None if earlier is None else earlier.block)
-    sizes = replace(SURVEY, negligible=job.goal.negligible)
-    found, part, B = directions_and_diagonal(matrix, block, rank, sizes, rng, diagonal=job.method.diagonal)
-    found = resolved(found, rank, B.dtype)
-    other: SampledBlock | None = None
+    sizes = replace(SURVEY, negligible=request.goal.negligible).adapted(request.method)
+    block = sample_block(matrix, partition, i, rank, sizes, rng, None if earlier is None else earlier.block)
+    directions, diagonal, B = directions_and_diagonal(matrix, block, rank, sizes, rng)
+    directions = directions.resolved(rank, B.dtype)
+    validation: SampledBlock | None = None
     if len(block.columns) < matrix.shape[1]:
         if earlier is not None and block is earlier.block:
-            other = earlier.other
+            validation = earlier.validation
         else:
             drawn = energy_sampling(matrix, cluster, partition, len(block.columns) // 2, rng, block.rows)
-            other = evaluate_block(matrix, cluster, block.rows, drawn)
-        assert other is not None
-        B = other.without(part)
-    right = (B.T @ found.vectors.astype(B.dtype, copy=False)).astype(np.float64, copy=False)
-    held_out = np.setdiff1d(np.arange(cluster.start, cluster.stop), block.rows, assume_unique=True)
-    if other is None:
-        residuals, _ = residual_profile(block, B, found.vectors, right)
-    elif len(held_out) < _HELD_OUT_ROWS * rank:
-        residuals, _ = residual_profile(replace(block, columns=other.columns), B, found.vectors, right)
+            validation = evaluate_block(matrix, cluster, block.rows, drawn)
+        assert validation is not None
+        B = validation.minus_diagonal(diagonal)
+    right = (B.T @ directions.vectors.astype(B.dtype, copy=False)).astype(np.float64, copy=False)
+    held_out_rows = np.setdiff1d(np.arange(cluster.start, cluster.stop), block.rows, assume_unique=True)
+    if validation is None or len(held_out_rows) < _HELD_OUT_ROWS * rank:
+        columns = block.columns if validation is None else validation.columns
+        residuals = residual_profile(replace(block, columns=columns), B, directions.vectors, right)
     else:
-        rows = np.sort(rng.choice(held_out, _HELD_OUT_ROWS * rank, replace=False))
-        residuals = _held_out_residuals(matrix, block, found, rows, other, right)
+        rows = np.sort(rng.choice(held_out_rows, _HELD_OUT_ROWS * rank, replace=False))
+        residuals = _held_out_residuals(matrix, block, directions, rows, validation, right)
     if earlier is None:
         energies = cluster_energies(matrix, cluster, partition, rng) * partition.sizes * size * scale**2
     else:
@@ -277,37 +290,37 @@ def _survey_cluster(
     residuals = np.minimum.accumulate(np.maximum(residuals, 0)) * scale**2
     if len(residuals) <= rank:  # there are no more directions above rounding
         residuals = np.concatenate((residuals, np.full(rank + 1 - len(residuals), residuals[-1])))
-    if scale <= _NEARLY_WHOLE_SET and rank >= most_directions(size):  # a cluster that is kept whole has no error
+    if scale <= _NEARLY_ALL_POINTS and rank >= max_rank(size):  # the identity as a basis has no error
         residuals = np.concatenate((residuals, np.linspace(residuals[-1], 0, round(size * scale) - rank + 1)[1:]))
-    return ClusterSurvey(size * scale, residuals, bool(part.any()), energies, block, other)
+    return ClusterSurvey(size * scale, residuals, bool(diagonal.any()), energies, block, validation)
 
 
 def _held_out_residuals(
     matrix: KernelMatrix,
     block: SampledBlock,
-    found: Directions,
+    directions: Directions,
     rows: IntArray,
-    other: SampledBlock,
+    validation: SampledBlock,
     right: FloatArray,
 ) -> FloatArray:
-    """Residuals on held-out rows, which the directions were not fitted to.
+    """Residuals on held-out rows and independently drawn columns.
 
-    A direction v of a block B with singular value s is continued to other rows by K(x, J) Bᵀ v / s². The coordinates of
-    the held-out columns, ``right``, are computed from the sampled rows.
+    A direction v of a block B with singular value s is extended to other rows by K(x, J) Bᵀ v / s². The coordinates of
+    these columns, ``right``, are computed from the sampled rows.
     """
-    continued = matrix.block(rows, block.columns).astype(np.float64, copy=False) * block.scales
+    entries = matrix.block(rows, block.columns).astype(np.float64, copy=False) * block.scales
     scale = np.sqrt(len(block.rows) / len(rows))  # both blocks are scaled to the whole row-submatrix
-    values = continued @ (found.right * (scale / np.maximum(found.energies, np.finfo(np.float64).tiny)))
-    # The scales of a block count its rows; those of the columns alone are wanted here.
-    scales = other.scales / np.sqrt((block.cluster.stop - block.cluster.start) / len(block.rows))
-    drawn = ColumnSample(other.columns, scales, np.empty(0, dtype=np.intp))
-    fresh = evaluate_block(matrix, block.cluster, rows, drawn)
-    B, own = fresh.without(np.zeros(len(rows))).astype(np.float64, copy=False), fresh.own_columns
+    values = entries @ (directions.right * (scale / np.maximum(directions.energies, np.finfo(np.float64).tiny)))
+    # The scales of a block include that of its rows, which differ here.
+    scales = validation.scales / np.sqrt(block.size / len(block.rows))
+    sample = ColumnSample(validation.columns, scales, np.empty(0, dtype=np.intp))
+    test_block = evaluate_block(matrix, block.cluster, rows, sample)
+    B, own = test_block.minus_diagonal(np.zeros(len(rows))).astype(np.float64, copy=False), test_block.own_columns
     return 2 * _profile(B, values, right) - _profile(B[:, own], values, right[own])
 
 
 def _profile(B: FloatArray, values: FloatArray, right: FloatArray) -> FloatArray:
-    """Squared norm of B minus its first 0, 1, ... directions; each is a column of ``values`` times one of ``right``."""
+    """Squared norm of B minus its first 0, 1, ... directions, products of columns of ``values`` and of ``right``."""
     crossed = np.einsum("ij,ij->j", B.T @ values, right)
     products = (values.T @ values) * (right.T @ right)
     squares = 2 * np.tril(products, -1).sum(axis=1) + np.diagonal(products)
@@ -316,81 +329,70 @@ def _profile(B: FloatArray, values: FloatArray, right: FloatArray) -> FloatArray
 
 
 def _summary(
-    job: Job, k: int, partition: Partition, found: list[ClusterSurvey], picked: IntArray, weights: FloatArray
+    request: Request,
+    k: int,
+    partition: Partition,
+    clusters: list[ClusterSurvey],
+    selected: IntArray,
+    weights: FloatArray,
 ) -> Survey:
-    n = job.n_points
-    sizes = np.array([each.size for each in found])
-    norm = job.norm
-    budget = 0.0
-    if job.goal.tol is not None and job.method.cutoff is None:
-        budget = DROPPED_SHARE * job.goal.tol**2 * norm
-    related = _related(found, picked, weights, budget)
-    trimmed = expected_share(_density(related, weights)) if budget > 0 else 1.0
+    """Survey of ``k`` clusters from those of the selected ones, each of which represents ``weights`` clusters."""
+    goal, method, norm = request.goal, request.method, request.norm
+    budget = DROPPED_SHARE * goal.tol**2 * norm if goal.tol is not None and method.cutoff is None else 0.0
+    related = _related(clusters, selected, weights, budget)
+    n_clusters = float(weights.sum())
+    trimmed = expected_share(float(weights @ related.sum(axis=1)) / n_clusters**2) if budget > 0 else 1.0
 
     def related_ranks(ranks: FloatArray) -> FloatArray:
         return trimmed * (related @ ranks) + (1 - trimmed) * ranks
 
-    diagonal = job.method.diagonal and (job.goal.tol is None or any(each.diagonal for each in found))
-    carried = float(n) if diagonal else 0.0
+    diagonal = method.diagonal and (goal.tol is None or any(each.diagonal for each in clusters))
     allocation = Allocation(
-        [each.residuals for each in found], sizes, weights, related_ranks, carried, np.zeros(len(found))
+        residuals=[each.residuals for each in clusters],
+        sizes=np.array([each.size for each in clusters]),
+        weights=weights,
+        related=related_ranks,
+        fixed=float(request.n_points) if diagonal else 0.0,
+        per_function=np.zeros(len(clusters)),
     )
-    if job.goal.memory is not None:
-        ranks, price = allocation.affordable(job.goal.memory)
+    if goal.memory is not None:
+        ranks, price = allocation.affordable(goal.memory)
         expected, complete = ranks, True
     else:
         # A ridge has no effect here: a survey does not estimate the spectral norm of the error.
-        allowed = _allowed(job, partition)
+        allowed = _allowed(request, partition)
         ranks, price = allocation.within(allowed)
         complete = allocation.error(ranks) <= allowed
-        expected = allocation.within(_EXPECTED_SHARE * job.goal.allowed(norm))[0]
-    stored = allocation.stored(ranks)
+        expected = allocation.within(_EXPECTED_SHARE * goal.allowed(norm))[0]
     inner = 0.5 * float((weights * ranks) @ related_ranks(ranks.astype(np.float64)))
-    total = float(weights @ ranks)
     kept = 0.5 * float((weights * ranks) @ (related @ ranks))
-    density = min(1.0, kept / max(0.5 * total**2, 1.0))
-    error = allocation.error(ranks)
-    return Survey(
-        k,
-        partition,
-        allocation,
-        ranks,
-        expected,
-        price,
-        norm,
-        stored,
-        error,
-        inner,
-        density,
-        trimmed,
-        complete,
-        diagonal,
-    )
+    density = min(1.0, kept / max(0.5 * float(weights @ ranks) ** 2, 1.0))
+    return Survey(k, partition, allocation, ranks, expected, price, norm, inner, density, trimmed, complete, diagonal)
 
 
-def _allowed(job: Job, partition: Partition) -> float:
+def _allowed(request: Request, partition: Partition) -> float:
     """Squared error at which a survey reads the ranks that bases are sketched for."""
-    subset = partition.n_points < job.n_points
-    return job.goal.allowed(job.norm) * (_SKETCHED_SHARE_OF_SUBSET if subset else _SKETCHED_SHARE)
+    subset = partition.n_points < request.n_points
+    return request.goal.allowed(request.norm) * (_SKETCHED_SHARE_OF_SUBSET if subset else _SKETCHED_SHARE)
 
 
-def _related(found: list[ClusterSurvey], picked: IntArray, weights: FloatArray, budget: float) -> FloatArray:
+def _related(clusters: list[ClusterSurvey], selected: IntArray, weights: FloatArray, budget: float) -> FloatArray:
     """Matrix that maps the ranks of the surveyed clusters to the rank sums of the clusters that C relates to each.
 
     The number of related clusters is known. Their mean rank is that of the surveyed clusters among them: clusters of
     high rank tend to be related to each other.
     """
-    related = np.tile(weights, (len(found), 1))
-    counts = np.full(len(found), float(len(found[0].energies)))
+    related = np.tile(weights, (len(clusters), 1))
+    counts = np.full(len(clusters), float(len(clusters[0].energies)))
     if budget > 0:
-        kept = _kept(np.array([each.energies for each in found]), weights, budget)
-        kept[np.arange(len(found)), picked] = True  # energies are without the diagonal
+        kept = _kept(np.array([each.energies for each in clusters]), weights, budget)
+        kept[np.arange(len(clusters)), selected] = True  # energies are without the diagonal
         counts = np.maximum(kept.sum(axis=1), 1.0)
-        among = np.where(kept[:, picked], weights, 0.0)
-        np.fill_diagonal(among, 0.0)
-        some = among.any(axis=1)
-        related[some] = among[some]
-    if len(found) == 1:  # the others have its rank
+        surveyed = np.where(kept[:, selected], weights, 0.0)
+        np.fill_diagonal(surveyed, 0.0)
+        nonzero = surveyed.any(axis=1)
+        related[nonzero] = surveyed[nonzero]
+    if len(clusters) == 1:  # all clusters have its rank
         return counts[:, np.newaxis]
     np.fill_diagonal(related, 0.0)
     related *= ((counts - 1) / np.maximum(related.sum(axis=1), np.finfo(np.float64).tiny))[:, np.newaxis]
@@ -398,16 +400,10 @@ def _related(found: list[ClusterSurvey], picked: IntArray, weights: FloatArray, 
     return related
 
 
-def _density(related: FloatArray, weights: FloatArray) -> float:
-    """Share of the blocks that are kept, where all clusters have the same rank."""
-    total = float(weights.sum())
-    return float(weights @ related.sum(axis=1)) / total**2
-
-
 def _kept(energies: FloatArray, weights: FloatArray, budget: float) -> NDArray[np.bool_]:
     """Mask of the blocks that are kept when the smallest blocks are dropped within a budget of squared error.
 
-    A row of ``energies`` has the blocks of a surveyed cluster, and stands for as many clusters as its weight says.
+    A row of ``energies`` has the blocks of a surveyed cluster, which represents as many clusters as its weight.
     """
     order = np.argsort(energies, axis=None, kind="stable")
     total = np.cumsum((energies * weights[:, np.newaxis]).ravel()[order])

@@ -5,8 +5,8 @@ import pytest
 from scipy import linalg
 
 import blockbasis as bb
-from blockbasis.construction import pivoting
-from blockbasis.construction.pivoting import important_columns, tournament
+from blockbasis.construction import coordinates
+from blockbasis.construction.coordinates import important_columns, tournament
 
 
 def spans(columns, M):
@@ -67,7 +67,7 @@ def test_tournament_is_as_good_as_pivoted_qr(monkeypatch, height):
 
     Neither is the best choice: of a single block now the one and now the other leaves less, so means are compared.
     """
-    monkeypatch.setattr(pivoting, "_PIVOTED_ENTRIES", 2**15)  # some 40 columns for each one kept: 80 in earnest
+    monkeypatch.setattr(coordinates, "_PIVOTED_ENTRIES", 2**15)  # some 40 columns for each one kept: 80 in earnest
     left, volumes = [], []
     for seed in range(30):
         block = wide_block(seed, height, 6000)
@@ -88,7 +88,7 @@ def test_tournament_is_as_good_as_pivoted_qr(monkeypatch, height):
 @pytest.mark.parametrize("seed", range(3))
 def test_tournament_of_several_rounds_finds_what_spans(monkeypatch, seed):
     """Five of 5000 columns span the others, and stand anywhere."""
-    monkeypatch.setattr(pivoting, "_PIVOTED_ENTRIES", 2**8)
+    monkeypatch.setattr(coordinates, "_PIVOTED_ENTRIES", 2**8)
     rng = np.random.default_rng(seed)
     block = rng.normal(size=(20, 5)) @ rng.normal(size=(5, 5000))
     found = important_columns(block, 12)
@@ -98,7 +98,7 @@ def test_tournament_of_several_rounds_finds_what_spans(monkeypatch, seed):
 
 
 def test_tournament_evaluates_every_column_once_and_few_at_a_time(monkeypatch):
-    monkeypatch.setattr(pivoting, "_PIVOTED_ENTRIES", _FEW_ENTRIES)
+    monkeypatch.setattr(coordinates, "_PIVOTED_ENTRIES", _FEW_ENTRIES)
     block, asked = wide_block(0, 20, 5000), []
 
     def evaluate(tile):

@@ -1,0 +1,174 @@
+"""The base class of radial kernels: entries and gradients from squared distances."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from blockbasis._utils.tiling import ranges
+from blockbasis._utils.typing import FloatArray
+from blockbasis._utils.validation import check_lengths
+from blockbasis.kernels.base import Kernel, mapped_block, mapped_gradient
+from blockbasis.kernels.distances import ENTRY_ERROR, product_factors, squared_distances, squares_of_differences
+from blockbasis.kernels.linear_map import LinearMap
+
+#: Entries of a strip, 1 MB of float64: distances stay in a core's cache until the profile is computed.
+_STRIP_ENTRIES = 2**17
+#: A block of more than ``_WIDE`` columns is evaluated ``_NARROW`` columns at a time: strips of few rows are slow.
+_WIDE = 4096
+_NARROW = 1024
+#: Largest number of lengths in the representation of a kernel.
+_MAX_SHOWN = 6
+
+
+@dataclass(frozen=True)
+class RadialKernel(Kernel):
+    """A kernel f(|x - y|^2) with f(0) = 1 and f decreasing.
+
+    Parameters
+    ----------
+    bandwidth : float or array-like of shape (d,)
+        The length by which distances are divided, or one for each column. The attribute is a float or a tuple.
+    """
+
+    bandwidth: Any
+
+    def __post_init__(self) -> None:
+        lengths = check_lengths(self.bandwidth, name="bandwidth", caller=type(self).__name__)
+        object.__setattr__(self, "bandwidth", lengths)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{field.name}={_shown(getattr(self, field.name))}" for field in fields(self))
+        return f"{type(self).__name__}({shown})"
+
+    @abstractmethod
+    def profile(self, squared_distances: FloatArray) -> FloatArray:
+        """Profile f at each squared distance; the array is overwritten and returned.
+
+        A kernel with one length for each column is evaluated through its `core`, which has one length.
+        """
+
+    def derivative(self, squared_distances: FloatArray) -> FloatArray:
+        """Derivative of f at each squared distance, zero at zero where f has a kink; the array may be overwritten."""
+        raise NotImplementedError(f"{self!r} has no gradient: {type(self).__name__} does not define 'derivative'.")
+
+    @property
+    def at_zero(self) -> float:
+        return 1.0
+
+    @property
+    def n_features(self) -> int | None:
+        return len(self.bandwidth) if isinstance(self.bandwidth, tuple) else None
+
+    @property
+    def map(self) -> LinearMap | None:
+        if not isinstance(self.bandwidth, tuple):
+            return None
+        # Relative to the shortest length: no quotient overflows, and proportional lengths share one map.
+        return LinearMap(min(self.bandwidth) / np.array(self.bandwidth)).reduced()
+
+    @property
+    def core(self) -> RadialKernel:
+        return replace(self, bandwidth=min(self.bandwidth)) if isinstance(self.bandwidth, tuple) else self
+
+    def bound(self, distances: FloatArray) -> FloatArray:
+        shortened = distances if self.map is None else self.map.smallest * distances
+        return self.core.profile(np.square(shortened, dtype=np.float64))
+
+    def unit_maps(self) -> list[LinearMap | float] | None:
+        if not isinstance(self.bandwidth, tuple):
+            return [1 / self.bandwidth]
+        return [LinearMap(1 / np.array(self.bandwidth))]
+
+    def block(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        if isinstance(self.bandwidth, tuple):
+            return mapped_block(self, X, Y)
+        limits = np.finfo(X.dtype)
+        if self.bandwidth * self.bandwidth < float(limits.tiny / limits.eps):
+            return self._block_of_tiny_bandwidth(X, Y)
+        # Products cancel far from the origin: the points are centred on the mean of X, near the centre of a cluster.
+        centre, error = X.mean(axis=0), self._distance_error(X)
+        if len(Y) <= _WIDE:
+            return self._narrow_block(X, Y, centre, error)
+        values = np.empty((len(X), len(Y)), dtype=X.dtype)
+        for columns in ranges(0, len(Y), _NARROW):
+            values[:, columns] = self._narrow_block(X, Y[columns], centre, error)
+        return values
+
+    def _narrow_block(self, X: FloatArray, Y: FloatArray, centre: FloatArray, error: float) -> FloatArray:
+        """Entries strip by strip, so that distances are in the cache when the profile is taken."""
+        values = np.empty((len(X), len(Y)), dtype=X.dtype)
+        factors = product_factors(X, Y, centre, error=error) if error else None
+        for rows in ranges(0, len(X), max(1, _STRIP_ENTRIES // max(len(Y), 1))):
+            strip = values[rows]
+            if factors is not None and not factors.cancelled:
+                squared = factors.squared(rows, slice(None), out=strip)
+            else:
+                squared = squared_distances(X[rows], Y, centre, error=error).astype(X.dtype, copy=False)
+            entries = self.profile(squared)
+            if entries is not strip:
+                strip[...] = entries
+        return values
+
+    def block_gradient(
+        self, X: FloatArray, Y: FloatArray, weights: FloatArray, factors: FloatArray | None
+    ) -> FloatArray:
+        if isinstance(self.bandwidth, tuple):
+            return mapped_gradient(self, X, Y, weights, factors)
+        centre = X.mean(axis=0)
+        # The gradient of f(|x - y|^2) is 2 f' (x - y): two products with the matrix of 2 f'.
+        slopes = 2 * self.derivative(squared_distances(X, Y, centre, error=self._distance_error(X)))
+        X, Y = X - centre, Y - centre
+        if factors is not None:
+            slopes *= factors
+        weighted = (Y[:, :, np.newaxis] * weights[:, np.newaxis, :]).reshape(len(Y), -1)
+        weighted_sums = (slopes @ weighted).reshape(len(X), X.shape[1], -1)
+        return np.asarray(X[:, :, np.newaxis] * (slopes @ weights)[:, np.newaxis, :] - weighted_sums)
+
+    def _block_of_tiny_bandwidth(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        """Entries by differences in units of the bandwidth, whose square would underflow."""
+        if X.dtype == np.float32:
+            return self.block(X.astype(np.float64), Y.astype(np.float64)).astype(np.float32)
+        rows, columns = (each.ravel() for each in np.indices((len(X), len(Y))))
+        squared = squares_of_differences(X, Y, rows, columns, unit=self.bandwidth).reshape(len(X), len(Y))
+        return replace(self, bandwidth=1.0).profile(squared)
+
+    def _distance_error(self, X: FloatArray) -> float:
+        """Error of squared distances with which entries are accurate; zero where a square root amplifies it."""
+        return ENTRY_ERROR[X.dtype] * self.bandwidth * self.bandwidth if self._smooth_at_zero else 0.0
+
+    @property
+    def _smooth_at_zero(self) -> bool:
+        """Whether rounding in a squared distance near zero stays as small in the kernel."""
+        return True
+
+    def _divide(self, values: FloatArray, times: int) -> FloatArray:
+        """Divide by the bandwidth, once or twice, in place and without overflow."""
+        limits = np.finfo(values.dtype)
+        tiny, largest = float(limits.tiny), float(limits.max)
+        inverse = min(max(1 / self.bandwidth if self.bandwidth > tiny else np.inf, tiny), largest)
+        with np.errstate(over="ignore", under="ignore"):
+            factor = float(np.float64(inverse) ** times)  # infinite where a power of a float would raise
+            if limits.tiny < factor < limits.max:
+                values *= factor
+                return values
+            for _ in range(times):
+                values *= inverse
+        return values
+
+
+def kernel_parameters(kernel: RadialKernel) -> dict[str, float | list[float]]:
+    """Arguments of the class that restore the kernel."""
+    values = {field.name: getattr(kernel, field.name) for field in fields(kernel)}
+    return {name: list(value) if isinstance(value, tuple) else float(value) for name, value in values.items()}
+
+
+def _shown(value: Any) -> str:
+    """Representation of a number or of lengths; many lengths are abbreviated."""
+    if not isinstance(value, tuple) or len(value) <= _MAX_SHOWN:
+        return repr(value)
+    first = ", ".join(f"{length:.6g}" for length in value[: _MAX_SHOWN // 2])
+    return f"({first}, ..., {value[-1]:.6g}: {len(value)} lengths)"
