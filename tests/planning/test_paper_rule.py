@@ -38,14 +38,13 @@ def ranks_and_entries(X, kernel, partition, tol, seed, n_jobs=1):
 # --- ranks -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tol", [0.3, 1e-1, 1e-2, 1e-3])
-@pytest.mark.parametrize("h", [0.05, 0.5])
-def test_ranks_of_small_blocks_are_the_formula(radial, points, h, tol):
+def test_ranks_of_small_blocks_are_the_formula(radial, points):
     """Blocks of 53 and 54 points: too small for a sample."""
     parts = from_labels(points, np.arange(160) % 3)
-    ranks, entries = ranks_and_entries(points, radial.make(h), parts, tol, 0)
-    np.testing.assert_array_equal(ranks, exact_ranks(points, radial.make(h), parts, tol))
-    assert entries == (parts.sizes**2).sum()
+    for h, tol in itertools.product((0.05, 0.5), (0.3, 1e-1, 1e-2, 1e-3)):
+        ranks, entries = ranks_and_entries(points, radial.make(h), parts, tol, 0)
+        np.testing.assert_array_equal(ranks, exact_ranks(points, radial.make(h), parts, tol))
+        assert entries == (parts.sizes**2).sum()
 
 
 @pytest.mark.parametrize("kernel", [bb.Gaussian(1.0), bb.Matern(3.0, 2.5), bb.Cauchy(2.0), bb.Laplacian(8.0)], ids=repr)
@@ -102,7 +101,7 @@ def test_abalone(abalone, abalone_blocks, k, tol):
 @pytest.mark.parametrize("seed", range(3))
 def test_doubling_the_points_doubles_the_entries(seed):
     X = unit_cube_mixture(40_000, 3, rng=0)
-    found = [select(X[:n], bb.Gaussian(1.0), 1e-2, n_clusters=4, rng=seed) for n in (5000, 10_000, 20_000, 40_000)]
+    found = [select(X[:n], bb.Gaussian(1.0), 1e-2, n_clusters=4, rng=seed) for n in (5000, 10_000, 20_000)]
     for small, large in itertools.pairwise(found):
         assert 1.6 <= large.entries / small.entries <= 2.2
         assert large.ranks.sum() == pytest.approx(small.ranks.sum(), rel=0.1)  # a smooth kernel
