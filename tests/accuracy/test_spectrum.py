@@ -240,6 +240,7 @@ def test_ridge_scores_of_an_indefinite_matrix():
         bb.leverage_scores(M, ridge=0.5)
 
 
+@pytest.mark.slow
 def test_leverage_of_the_papers_table(abalone_of_the_tables):
     """l_r of the paper: the r-th largest score times n / r, for r = 100."""
     K = bb.ExactKernel(abalone_of_the_tables, bb.Gaussian(1.0))

@@ -82,8 +82,7 @@ def test_few_points_have_the_exact_kernel(rough):
     np.testing.assert_allclose(gram(features.transform(X_new), features.transform(X)), exact(X_new, X), atol=1e-4)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("bandwidth", [0.6, 1.0, 1.5])
+@pytest.mark.parametrize(("bandwidth", "seed"), [(0.6, 0), (1.0, 1), (1.5, 2)])
 def test_nearer_to_the_kernel_than_nystroem_of_as_many_numbers(rough, bandwidth, seed):
     X, X_new = rough[:3000], rough[3000:]
     exact = bb.Gaussian(bandwidth)(X_new)
@@ -94,7 +93,7 @@ def test_nearer_to_the_kernel_than_nystroem_of_as_many_numbers(rough, bandwidth,
 
 
 def test_the_form_is_the_one_that_is_nearer_to_the_kernel_matrix(rough):
-    X = rough[:2000]
+    X = rough[:1200]
     forms = set()
     for bandwidth in (0.3, 1.0):
         exact = bb.Gaussian(bandwidth)(X)
