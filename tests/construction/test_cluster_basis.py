@@ -16,7 +16,7 @@ from blockbasis.construction.cluster_basis import (
     whole_basis,
 )
 from blockbasis.construction.method import ACCURATE, FAST, SURVEY
-from blockbasis.construction.sampled_block import evaluate_block, sample_block
+from blockbasis.construction.sampled_block import evaluate_block
 from blockbasis.construction.sampling import every_column
 from blockbasis.datasets import unit_cube_mixture
 from blockbasis.kernels.evaluator import KernelMatrix
@@ -243,22 +243,3 @@ def test_duplicate_points_give_finite_results(diagonal):
         assert basis.rank <= 7
         Q = np.linalg.qr(basis.evaluate(matrix, parts.cluster(0)))[0]
         assert left_over(matrix, parts.cluster(0), Q) < 1e-6
-
-
-def test_columns_are_many_where_points_are_lonely():
-    X = np.random.default_rng(0).normal(size=(6000, 6))
-    parts = from_labels(X, np.arange(6000) // 3000)
-    lonely, social = (
-        sample_block(KernelMatrix(bb.Gaussian(h), X), parts, 0, 4, SURVEY, np.random.default_rng(0)) for h in (0.1, 3.0)
-    )
-    assert len(social.columns) < 400 < 1200 < len(lonely.columns) < 1800  # a quarter of all
-
-
-def test_own_columns_are_among_the_rows():
-    """So that the diagonal part of each is known from its row."""
-    for seed in range(5):
-        matrix, parts = case(seed)
-        block = sample_block(matrix, parts, 1, 4, FEW, np.random.default_rng(seed))
-        assert np.isin(block.columns[block.own_columns], block.rows).all()
-        B = block.without(block.own_entries)
-        np.testing.assert_allclose(B[block.coincident], 0, atol=1e-12)
