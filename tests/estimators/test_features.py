@@ -77,7 +77,7 @@ def test_far_points_have_features_of_bounded_length(rough):
 
 @pytest.mark.parametrize("sparse", [True, False])
 def test_linear_models_of_every_loss_follow(rough, sparse):
-    X, y = rough[:1500], np.sin(2 * rough[:1500, 0]) + 0.5 * rough[:1500, 1]
+    X, y = rough[:700], np.sin(2 * rough[:700, 0]) + 0.5 * rough[:700, 1]
     features = bb.BlockBasisFeatures(80, bandwidth=2.0, sparse_output=sparse, n_clusters=5, rank=40, random_state=0)
     linear = Ridge(0.1).fit(X, y).score(X, y)
     for model, target in [
