@@ -15,23 +15,24 @@ from blockbasis.datasets import unit_cube_mixture
 # --- exact where it must be ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("algorithm", ["default", "paper"])
-def test_ranks_equal_to_the_cluster_sizes_are_exact(radial, partition_of, sampling, algorithm, points, relative):
-    X = points[:45]
-    A = bb.factorize(
-        X,
-        radial.make(0.4),
-        n_clusters=3,
-        rank=45,
-        partition=partition_of(45),
-        sampling=sampling,
-        algorithm=algorithm,
-        rng=0,
-        n_jobs=1,
-    )
-    assert relative(A, radial.matrix(X, X, 0.4)) <= 1e-12
-    assert bb.relative_error(A, X, radial.make(0.4)).value <= 1e-12
+def check_exact_at_full_rank(X, kernel, K, **settings):
+    A = bb.factorize(X, kernel, n_clusters=3, rank=len(X), rng=0, n_jobs=1, **settings)
+    assert np.linalg.norm(A.todense() - K) <= 1e-12 * np.linalg.norm(K)
+    assert bb.relative_error(A, X, kernel).value <= 1e-12
     np.testing.assert_array_equal(A.ranks, A.partition.sizes)
+
+
+@pytest.mark.parametrize("algorithm", ["default", "paper"])
+def test_ranks_equal_to_the_cluster_sizes_are_exact(radial, partition_of, algorithm, points):
+    X = points[:45]
+    K = radial.matrix(X, X, 0.4)
+    check_exact_at_full_rank(X, radial.make(0.4), K, partition=partition_of(45), algorithm=algorithm)
+
+
+@pytest.mark.parametrize("algorithm", ["default", "paper"])
+def test_ranks_equal_to_the_cluster_sizes_are_exact_whatever_is_sampled(sampling, algorithm, points):
+    X = points[:45]
+    check_exact_at_full_rank(X, bb.Gaussian(0.4), bb.Gaussian(0.4)(X), sampling=sampling, algorithm=algorithm)
 
 
 @pytest.mark.parametrize("settings", [{}, {"algorithm": "paper"}, {"inner": "exact"}])
@@ -61,46 +62,35 @@ def test_one_cluster_is_a_low_rank_approximation(points, relative):
 # --- nearly optimal where it cannot be exact -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rank", [5, 10])
-def test_default_is_near_the_best_bases(radial, many_points, relative, best_error, rank):
-    """The issue's bound: at most 1.25 times exact bases with the exact inner matrix, the default without D."""
-    K = radial.matrix(many_points, many_points, 0.5)
-    parts = bb.factorize(many_points, radial.make(0.5), n_clusters=4, rank=1, rng=0).partition
-    best = best_error(K, parts, rank)
-    errors = [
-        relative(
-            bb.factorize(
-                many_points, radial.make(0.5), n_clusters=4, rank=rank, partition=parts, diagonal=False, rng=seed
-            ),
-            K,
-        )
-        for seed in range(5)
-    ]
-    assert max(errors) <= 1.25 * best
-    assert min(errors) >= 0.99 * best
-    if rank >= 10:  # the least rank of the issue's cases
-        assert np.std(errors) <= 0.03 * np.mean(errors)
+@pytest.fixture(scope="module")
+def four_clusters(many_points):
+    return bb.factorize(many_points, bb.Gaussian(0.5), n_clusters=4, rank=1, rng=0).partition
 
 
-@pytest.mark.parametrize("settings", [{"algorithm": "paper"}, {"sampling": "randomized"}, {"sampling": "pooled"}])
-@pytest.mark.parametrize("rank", [5, 15])
-def test_the_papers_algorithms_are_within_their_factor(radial, many_points, relative, best_error, settings, rank):
-    """The issue's bound for the paper's sampling: between 1 and 3.5 times the best bases."""
+def test_default_is_near_the_best_bases(radial, many_points, four_clusters, relative, best_error):
+    """At most 1.25 times the error of exact bases with the exact inner matrix, the default without D."""
     K = radial.matrix(many_points, many_points, 0.5)
-    parts = bb.factorize(many_points, radial.make(0.5), n_clusters=4, rank=1, rng=0).partition
-    best = best_error(K, parts, rank)
-    for seed in range(3):
-        A = bb.factorize(
-            many_points,
-            radial.make(0.5),
-            n_clusters=4,
-            rank=rank,
-            partition=parts,
-            diagonal=False,
-            rng=seed,
-            **settings,
-        )
-        assert best <= relative(A, K) <= 3.5 * best
+    common = {"n_clusters": 4, "partition": four_clusters, "diagonal": False}
+    for rank in (5, 10):
+        best = best_error(K, four_clusters, rank)
+        runs = (bb.factorize(many_points, radial.make(0.5), rank=rank, rng=seed, **common) for seed in range(5))
+        errors = [relative(A, K) for A in runs]
+        assert max(errors) <= 1.25 * best
+        assert min(errors) >= 0.99 * best
+        if rank >= 10:  # fewer vectors vary more from seed to seed
+            assert np.std(errors) <= 0.03 * np.mean(errors)
+
+
+def test_the_papers_algorithms_are_within_their_factor(radial, many_points, four_clusters, relative, best_error):
+    """The paper's sampling is between 1 and 3.5 times the best bases."""
+    K = radial.matrix(many_points, many_points, 0.5)
+    common = {"n_clusters": 4, "partition": four_clusters, "diagonal": False}
+    for rank in (5, 15):
+        best = best_error(K, four_clusters, rank)
+        for settings in ({"algorithm": "paper"}, {"sampling": "randomized"}, {"sampling": "pooled"}):
+            for seed in range(3):
+                A = bb.factorize(many_points, radial.make(0.5), rank=rank, rng=seed, **common, **settings)
+                assert best <= relative(A, K) <= 3.5 * best
 
 
 @pytest.mark.parametrize("n_clusters", [2, 12])
@@ -120,10 +110,9 @@ def test_exact_sampling_with_exact_inner_matrix_is_the_best(radial, many_points,
     assert relative(A, K) == pytest.approx(best_error(K, A.partition, 8), rel=0.02)
 
 
-def test_default_basis_is_near_the_best(radial, many_points, relative, best_error):
+def test_default_basis_is_near_the_best(radial, many_points, four_clusters, relative, best_error):
     """A basis of landmark columns comes near the best one, and never falls behind the paper's."""
-    K = radial.matrix(many_points, many_points, 0.5)
-    parts = bb.factorize(many_points, radial.make(0.5), n_clusters=4, rank=1, rng=0).partition
+    K, parts = radial.matrix(many_points, many_points, 0.5), four_clusters
 
     def mean_error(**settings):
         common = {"n_clusters": 4, "rank": 10, "partition": parts, "diagonal": False}
@@ -686,7 +675,7 @@ def test_the_papers_algorithm_2_pays_for_every_cluster(growing):
 @pytest.mark.parametrize("h", [0.05, 0.5, 20.0])
 @pytest.mark.parametrize(("k", "rank"), [(8, 3), (8, 10), (40, 10)])
 def test_entries_per_point(growing, h, k, rank):
-    """The issue's bound: 60 r + 100 entries per point, plus (8 R)^2 / 2 for the inner matrix."""
+    """At most 60 r + 100 entries per point, plus (8 R)^2 / 2 for the inner matrix."""
     A = bb.factorize(growing[1], bb.Gaussian(h), n_clusters=k, rank=rank, rng=0)
     assert A.entries.bases <= (60 * rank + 100) * 4000
     assert A.entries.inner <= (8 * k * rank) ** 2 / 2
@@ -824,9 +813,9 @@ def test_float32_points_of_a_nearly_constant_kernel(settings, h):
 # --- real data -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_abalone(abalone, seed):
-    """The issue's case h = 1, k = 20, r = 10: the default within 1.25, the paper's algorithm between 1 and 3.5."""
+    """At h = 1, k = 20, r = 10 the default within 1.25, the paper's between 1 and 3.5 times the best bases."""
     kernel = bb.Gaussian(1.0)
 
     def error(**settings):
@@ -847,11 +836,11 @@ def test_a_cross_factorization_that_does_not_fit_is_refused(monkeypatch):
         bb.factorize_cross(X, X, bb.Gaussian(1.0), n_clusters=4, rank=20, rng=0)
 
 
-@pytest.mark.parametrize("offset", [0.0, 1e6, 1.7e9])
-def test_points_far_from_the_origin_lose_no_digits_to_float32(offset):
+@pytest.mark.parametrize(("offset", "seeds"), [(0.0, [0]), (1e6, [1]), (1.7e9, [0, 1])])
+def test_points_far_from_the_origin_lose_no_digits_to_float32(offset, seeds):
     """Work before the pass is in float32: coordinates are rounded after they are centred."""
     X = unit_cube_mixture(5000, 3, rng=0)
-    for seed in range(2):
+    for seed in seeds:
         A = bb.factorize(X + offset, bb.Gaussian(0.5), tol=1e-2, rng=seed)
         error = bb.relative_error(A, X + offset, bb.Gaussian(0.5), n_rows=200, rng=seed).value
         assert error <= 1.1e-2

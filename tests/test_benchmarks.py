@@ -77,6 +77,7 @@ def test_page_is_made_from_the_results(results: Path, tmp_path: Path) -> None:
     assert (results / "engine.svg").exists() and (results / "grid.png").exists()
 
 
+@pytest.mark.slow
 def test_grid_is_compared_with_an_earlier_commit(results: Path, tmp_path: Path) -> None:
     (record,) = content(results, "grid")["records"]
     earlier = record | {"stored": 2 * record["stored"], "plan": 20 * record["plan"], "build": 20 * record["build"]}

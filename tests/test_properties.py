@@ -1,6 +1,8 @@
-"""Properties that hold for any points: symmetry, definiteness, permutation, scaling, moving and turning the points."""
+"""Properties that hold for any points: symmetry, definiteness, goals, permutation, scaling, moving and turning."""
 
 from __future__ import annotations
+
+import warnings
 
 import numpy as np
 import pytest
@@ -102,6 +104,41 @@ def test_any_points_can_be_factored(dtype, X, make, h, method, k, rank, seed):
     assert np.isfinite(A.extend(X + 0.1).todense()).all()
     for U in A.bases:
         np.testing.assert_allclose(U.T @ U, np.eye(U.shape[1]), atol=1e-12 if dtype is np.float64 else 1e-5)
+
+
+# --- tolerances and budgets ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", [{}, {"diagonal": False}, {"partition": "random"}, {"dtype": np.float32}], ids=str)
+@given(X=clouds(largest=120), make=makers, h=bandwidths, tol=st.floats(-4, -0.5).map(lambda x: 10**x), seed=seeds)
+@settings(max_examples=15)
+def test_a_tolerance_is_met_or_a_warning_says_that_it_is_not(method, X, make, h, tol, seed):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        A = bb.factorize(X, make(h), tol=tol, rng=seed, n_jobs=1, **method)
+    warned = any(issubclass(each.category, bb.AccuracyWarning) for each in caught)
+    assert not (warned and A.dtype == np.float64)  # ranks may rise until the matrix is exact
+    if not warned:
+        K = make(h)(X)
+        assert np.linalg.norm(A.todense() - K) <= (1.05 * tol + 1e-12) * np.linalg.norm(K)
+
+
+@given(X=clouds(largest=120), make=makers, h=bandwidths, share=st.floats(0.05, 1.5), seed=seeds)
+@settings(max_examples=40)
+def test_a_budget_of_floats_is_kept(X, make, h, share, seed):
+    """The floats that a product reads, from the least that one vector in one cluster takes."""
+    budget = int(3 * len(X) + 8 + share * len(X) ** 2)
+    A = bb.factorize(X, make(h), memory=budget, rng=seed, n_jobs=1)
+    assert A.stored <= budget
+    assert np.isfinite(A.todense()).all()
+
+
+@given(X=clouds(smallest=40, largest=120), make=makers, h=bandwidths, kilobytes=st.integers(40, 200), seed=seeds)
+@settings(max_examples=25)
+def test_a_budget_of_bytes_is_kept(X, make, h, kilobytes, seed):
+    A = bb.factorize(X, make(h), memory=f"{kilobytes}kB", rng=seed, n_jobs=1)
+    assert A.nbytes <= 1000 * kilobytes
+    assert np.isfinite(A.todense()).all()
 
 
 # --- permutation -----------------------------------------------------------------------------------------------------

@@ -79,8 +79,7 @@ def test_around_every_point_one_term_is_enough(points):
 # --- the bound -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("tol", [0.1, 1e-3, 1e-6, 1e-10])
+@pytest.mark.parametrize(("tol", "seed"), [(0.1, 0), (1e-3, 1), (1e-6, 2), (1e-10, 0)])
 @pytest.mark.parametrize(("d", "h"), [(1, 0.1), (2, 0.3), (3, 1.0), (5, 10.0)])
 def test_every_entry_is_within_the_tolerance(d, h, tol, seed):
     X = unit_cube_mixture(3000, d, rng=seed)

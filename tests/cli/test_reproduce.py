@@ -18,6 +18,12 @@ from blockbasis.datasets import DatasetError
 from blockbasis.experiments import EXPERIMENTS
 
 
+@pytest.fixture(autouse=True)
+def one_process(monkeypatch):
+    """Parts are measured one after the other, where a test does not ask for more: to start a process takes seconds."""
+    monkeypatch.setattr(reproduce, "processes", lambda: 1)
+
+
 def test_experiments_are_listed(call):
     code, text = call("reproduce")
     assert code == 0
@@ -137,7 +143,7 @@ def test_an_ended_process_is_no_traceback(call, tmp_path, monkeypatch):
     assert "for want of memory most likely" in text
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_ending_leaves_no_process_behind(tmp_path, number):
     script = f"""
 import os, signal, time

@@ -98,7 +98,7 @@ def test_algorithm_1_chooses_among_candidates(low_rank):
 @pytest.mark.parametrize("algorithm", ["randomized", "pooled"])
 def test_tiles_leave_the_entries_and_the_error_of_the_papers_algorithm(monkeypatch, algorithm):
     """Mean error over seeds of the whole factorization, with tiles and with plain pivoted QR."""
-    X = np.random.default_rng(0).normal(size=(3000, 3))
+    X = np.random.default_rng(0).normal(size=(1500, 3))
     errors, entries = {}, {}
     for tile in (2**40, 2**12):
         monkeypatch.setattr(coordinates, "_PIVOTED_ENTRIES", tile)

@@ -14,7 +14,7 @@ def noisy_classes(seed, n=3000, n_classes=3):
     X = rng.normal(size=(n, 2))
     slopes = rng.normal(size=(2, n_classes)) * 1.5
     P = softmax(X @ slopes, axis=1)
-    return X, np.array([rng.choice(n_classes, p=p) for p in P]), P
+    return X, (P.cumsum(axis=1) > rng.uniform(size=(n, 1))).argmax(axis=1), P
 
 
 def calibration_error(P, y, bins=10):
@@ -24,7 +24,7 @@ def calibration_error(P, y, bins=10):
     return sum(abs(right[of == b].mean() - largest[of == b].mean()) * np.mean(of == b) for b in np.unique(of))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_probabilities_are_those_of_the_classes(seed, n_classes):
     X, y, P = noisy_classes(seed, n_classes=n_classes)

@@ -12,21 +12,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 import blockbasis as bb
-from blockbasis.estimators import _feature_map
-from blockbasis.estimators._feature_map import leading_root, left_out, own_roots
-
-SEEDS = range(3)
 
 
 @pytest.fixture(scope="module")
 def rough():
     """4,000 points in three columns: at a bandwidth of 0.5 the kernel has a rank of more than a thousand."""
     return np.random.default_rng(0).normal(size=(4000, 3))
-
-
-@pytest.fixture(scope="module")
-def compressed(rough):
-    return bb.factorize(rough[:1500], bb.Gaussian(0.5), n_clusters=8, rank=40, diagonal=False, rng=0)
 
 
 def gram(features, others=None):
@@ -36,38 +27,6 @@ def gram(features, others=None):
 
 def error(found, exact):
     return float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
-
-
-# --- roots of the inner matrix ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("dense", [10, 1500])
-@pytest.mark.parametrize("seed", SEEDS)
-def test_what_a_leading_root_leaves_is_semidefinite_and_next_to_the_least(compressed, monkeypatch, seed, dense):
-    monkeypatch.setattr(_feature_map, "_DENSE", dense)
-    C = compressed.inner.todense()
-    W = leading_root(compressed.inner, 30, np.random.default_rng(seed))
-    values = np.linalg.eigvalsh(C)
-    assert W.shape == (len(C), 30)
-    assert np.linalg.eigvalsh(C - W @ W.T).min() > -1e-10 * values[-1]
-    least = np.sqrt(np.square(values[:-30]).sum())
-    assert least * (1 - 1e-9) <= np.linalg.norm(C - W @ W.T) < 1.05 * least
-
-
-@pytest.mark.parametrize("count", [5, 40])
-def test_own_roots_complete_the_diagonal_blocks(compressed, count):
-    inner, offsets = compressed.inner, compressed.basis.offsets
-    W = leading_root(inner, 30, np.random.default_rng(0))
-    own = own_roots(inner, W, count)
-    rest = inner.todense() - W @ W.T
-    assert left_out(inner, W, None) == pytest.approx(np.square(rest).sum())
-    for i, root in enumerate(own):
-        block = slice(offsets[i], offsets[i + 1])
-        assert root.shape[1] <= count
-        rest[block, block] -= root @ root.T
-        if count == 40:
-            np.testing.assert_allclose(rest[block, block], 0, atol=1e-9)
-    assert left_out(inner, W, own) == pytest.approx(np.square(rest).sum())
 
 
 # --- features --------------------------------------------------------------------------------------------------------
@@ -82,8 +41,7 @@ def test_few_points_have_the_exact_kernel(rough):
     np.testing.assert_allclose(gram(features.transform(X_new), features.transform(X)), exact(X_new, X), atol=1e-4)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("bandwidth", [0.6, 1.0, 1.5])
+@pytest.mark.parametrize(("bandwidth", "seed"), [(0.6, 0), (1.0, 1), (1.5, 2)])
 def test_nearer_to_the_kernel_than_nystroem_of_as_many_numbers(rough, bandwidth, seed):
     X, X_new = rough[:3000], rough[3000:]
     exact = bb.Gaussian(bandwidth)(X_new)
@@ -94,7 +52,7 @@ def test_nearer_to_the_kernel_than_nystroem_of_as_many_numbers(rough, bandwidth,
 
 
 def test_the_form_is_the_one_that_is_nearer_to_the_kernel_matrix(rough):
-    X = rough[:2000]
+    X = rough[:1200]
     forms = set()
     for bandwidth in (0.3, 1.0):
         exact = bb.Gaussian(bandwidth)(X)
@@ -119,7 +77,7 @@ def test_far_points_have_features_of_bounded_length(rough):
 
 @pytest.mark.parametrize("sparse", [True, False])
 def test_linear_models_of_every_loss_follow(rough, sparse):
-    X, y = rough[:1500], np.sin(2 * rough[:1500, 0]) + 0.5 * rough[:1500, 1]
+    X, y = rough[:700], np.sin(2 * rough[:700, 0]) + 0.5 * rough[:700, 1]
     features = bb.BlockBasisFeatures(80, bandwidth=2.0, sparse_output=sparse, n_clusters=5, rank=40, random_state=0)
     linear = Ridge(0.1).fit(X, y).score(X, y)
     for model, target in [

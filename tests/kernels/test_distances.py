@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
@@ -36,20 +36,20 @@ def normal_points(shape, dtype=np.float64):
 
 
 @pytest.mark.parametrize("make", KERNELS)
-@pytest.mark.parametrize("far", [1e3, 1e6, 1e9, 1e10, 1e14])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_one_outlier_leaves_all_entries_right(make, far, dtype):
-    X = normal_points((200, 3), dtype)
-    X[17] = far
-    assert_right(make(1.0), X, X)
+def test_one_outlier_leaves_all_entries_right(make, dtype):
+    X = normal_points((100, 3), dtype)
+    for far in (1e3, 1e6, 1e9, 1e10, 1e14):
+        X[17] = far
+        assert_right(make(1.0), X, X)
 
 
 @pytest.mark.parametrize("make", KERNELS)
-@pytest.mark.parametrize("apart", [1e2, 1e4, 1e6])
-def test_two_groups_far_apart(make, apart):
-    X = normal_points((150, 4))
-    X[::2] += apart
-    assert_right(make(1.0), X, X)
+def test_two_groups_far_apart(make):
+    for apart in (1e2, 1e4, 1e6):
+        X = normal_points((150, 4))
+        X[::2] += apart
+        assert_right(make(1.0), X, X)
 
 
 @pytest.mark.parametrize("make", KERNELS)
@@ -72,9 +72,14 @@ def test_points_of_all_scales_and_a_tiny_bandwidth(make):
     assert_right(make(1e-162), X, X)
 
 
-@pytest.mark.parametrize("make", KERNELS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@given(seed=st.integers(0, 2**32), exponents=st.tuples(st.floats(-6, 6), st.floats(-6, 6)), d=st.integers(1, 60))
+@settings(max_examples=100)
+@given(
+    make=st.sampled_from(KERNELS),
+    seed=st.integers(0, 2**32),
+    exponents=st.tuples(st.floats(-6, 6), st.floats(-6, 6)),
+    d=st.integers(1, 60),
+)
 def test_entries_of_any_points(make, dtype, seed, exponents, d):
     rng = np.random.default_rng(seed)
     spread, bandwidth = 10.0 ** np.array(exponents)

@@ -83,13 +83,12 @@ def test_float32_in_float32_out(radial, X, Y):
 @pytest.mark.parametrize("d", [1, 5, 50])
 def test_float32_is_for_tolerances_of_1e_5(radial, d):
     """Near points in a cluster some bandwidths wide, where a root of a squared distance magnifies rounding."""
-    X = (np.random.default_rng(0).uniform(-5, 5, size=(2000, d)) / d**0.5).astype(np.float32)
+    X = (np.random.default_rng(0).uniform(-5, 5, size=(600, d)) / d**0.5).astype(np.float32)
     exact = radial.matrix(X.astype(np.float64), X.astype(np.float64), 1.0)
     assert np.linalg.norm(radial.make(1.0)(X) - exact) < 1e-5 * np.linalg.norm(exact)
 
 
-@pytest.mark.parametrize("d", [2, 50])
-@pytest.mark.parametrize("h", [1e-3, 1e-2, 0.1])
+@pytest.mark.parametrize(("d", "h"), [(2, 1e-3), (50, 1e-2), (2, 0.1)])
 def test_float32_tells_near_points_apart_among_far_ones(radial, d, h):
     """In float32 the squared distances of a cluster 10,000 bandwidths wide round to ten squared bandwidths and more."""
     rng = np.random.default_rng(0)
@@ -213,22 +212,22 @@ def test_a_users_own_profile_is_a_kernel(X):
     np.testing.assert_allclose(Wendland(3.0)(X), np.maximum(1 - t, 0) ** 4 * (4 * t + 1), atol=1e-12)
 
 
-@pytest.mark.parametrize("bandwidth", [2, np.float32(2), np.int64(2), Fraction(2)])
-def test_every_kind_of_number_is_a_bandwidth(radial, X, bandwidth):
-    np.testing.assert_array_equal(radial.make(bandwidth)(X), radial.make(2.0)(X))
+def test_every_kind_of_number_is_a_bandwidth(radial, X):
+    for bandwidth in (2, np.float32(2), np.int64(2), Fraction(2)):
+        np.testing.assert_array_equal(radial.make(bandwidth)(X), radial.make(2.0)(X))
 
 
 # --- refused ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cls", CLASSES)
 @pytest.mark.parametrize("bad", [0, 0.0, -1.0, np.nan, np.inf, -np.inf, "1.0", True, None, 1j])
-def test_bad_bandwidth(cls, bad):
-    with pytest.raises((TypeError, ValueError)) as caught:
-        cls(bad)
-    message = str(caught.value)
-    assert f"'bandwidth' parameter of {cls.__name__} must be a positive" in message
-    assert f"Got {bad!r} instead" in message
+def test_bad_bandwidth(bad):
+    for cls in CLASSES:
+        with pytest.raises((TypeError, ValueError)) as caught:
+            cls(bad)
+        message = str(caught.value)
+        assert f"'bandwidth' parameter of {cls.__name__} must be a positive" in message
+        assert f"Got {bad!r} instead" in message
 
 
 @pytest.mark.parametrize("bad", [0, -0.5, 1, 2, 3.5, np.nan, np.inf, "1.5", None, True])
@@ -256,10 +255,10 @@ def test_bad_alpha(bad):
         (bb.RationalQuadratic.from_length_scale, "'length_scale' parameter of RationalQuadratic.from_length_scale"),
     ],
 )
-@pytest.mark.parametrize("bad", [0, -2.0, np.nan, "a"])
-def test_bad_conversion(make, name, bad):
-    with pytest.raises((TypeError, ValueError), match=name):
-        make(bad)
+def test_bad_conversion(make, name):
+    for bad in (0, -2.0, np.nan, "a"):
+        with pytest.raises((TypeError, ValueError), match=name):
+            make(bad)
 
 
 def test_points_of_another_dimension(X):

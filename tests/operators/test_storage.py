@@ -320,13 +320,13 @@ def test_truncated_files(path, share):
         bb.load(path)
 
 
-@pytest.mark.parametrize("flip", [0x01, 0x08, 0xFF])
-def test_a_flipped_byte_is_refused_or_harmless(A, path, flip):
+@pytest.mark.parametrize(("flip", "first"), [(0x01, 0), (0x08, 3), (0xFF, 6)])
+def test_a_flipped_byte_is_refused_or_harmless(A, path, flip, first):
     """Anywhere in the file: a clear refusal, or the same operator (archives have bytes that mean nothing)."""
     data = path.read_bytes()
     dense = A.todense()
     central = data.index(b"PK\x01\x02")
-    places = {*range(0, central, 97), *range(central, len(data), 3)}
+    places = {*range(first, central, 291), *range(central + first, len(data), 9)}
     escaped, harmless = [], 0
     for place in sorted(places):
         path.write_bytes(data[:place] + bytes([data[place] ^ flip]) + data[place + 1 :])

@@ -21,7 +21,7 @@ def surveyed(X, h, goal, k, seed, limit=np.inf):
 
 @pytest.mark.parametrize("h", [0.3, 1.0])
 def test_a_survey_tells_the_norm_and_what_the_tolerance_needs(h):
-    """A quarter: what the issue asks of planned floats."""
+    """The floats that a survey tells are near those that are then stored."""
     X = unit_cube_mixture(1500, 3, rng=0)
     norm = (bb.Gaussian(h)(X) ** 2).sum()
     for seed in range(3):

@@ -182,7 +182,7 @@ def sample_sizes(n: int, seconds: float = math.inf, n_candidates: int = 1) -> li
     largest = min(n, _LARGEST_SAMPLE)
     if seconds < math.inf:
         first = rows_of_walk(seconds / 2, n_candidates * _REGRESSIONS)
-        largest = min(largest, int(first * _GROWTH ** (_STAGES - 1)))
+        largest = min(largest, max(_SMALLEST_SAMPLE, int(first * _GROWTH ** (_STAGES - 1))))
     sizes = {max(min(_SMALLEST_SAMPLE, largest), int(largest / _GROWTH**before)) for before in range(_STAGES)}
     return sorted(sizes)
 

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import os
+import signal
+import warnings
+
+import pytest
+
+pytest.importorskip("typer")
+
+import typer
+
+from blockbasis._utils.progress import counting
+from blockbasis.cli import console
+
+
+@pytest.fixture
+def said(monkeypatch, capsys):
+    """What has been printed to the standard error, in one line."""
+    monkeypatch.setattr(console.stderr, "width", 300)
+    return lambda: " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("error", [ValueError, TypeError, OSError, ImportError, MemoryError])
+def test_what_a_user_can_mend_is_one_line(said, error):
+    with pytest.raises(typer.Exit) as caught, console.errors_said():
+        raise error("[x] is wrong")
+    assert caught.value.exit_code == 1
+    assert said() == "Error: [x] is wrong"
+
+
+def test_other_errors_keep_their_traceback():
+    with pytest.raises(ZeroDivisionError), console.errors_said():
+        raise ZeroDivisionError
+
+
+def test_an_interrupt_ends_with_its_number(said):
+    with pytest.raises(typer.Exit) as caught, console.errors_said("Go on later."):
+        raise KeyboardInterrupt
+    assert caught.value.exit_code == 130
+    assert said() == "Go on later."
+
+
+def test_warnings_are_said_without_their_place(said):
+    with console.warnings_said():
+        warnings.warn("slow", UserWarning, stacklevel=1)
+    assert said() == "Warning: slow"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+def test_a_request_to_end_is_an_exception_inside_and_nothing_outside():
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as caught, console.ended_cleanly():
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert caught.value.code == 128 + signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_unknown_names_have_their_nearest_or_all(said):
+    console.check_name("svd", ["svd", "nystrom"], "method")
+    for name, hint in (("nystroem", "Did you mean nystrom?"), ("x", "There are: svd, nystrom.")):
+        with pytest.raises(typer.Exit):
+            console.check_name(name, ["svd", "nystrom"], "method")
+        assert said() == f"Error: There is no method {name!r}. {hint}"
+
+
+def test_bars_go_when_the_work_is_done(said):
+    with console.bars():
+        advance = counting("stage", 2)
+        advance()
+        advance()
+    assert "stage" not in said()
