@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import blockbasis as bb
-from blockbasis.kernels import CallableKernel, RadialKernel
+from blockbasis.kernels import CallableKernel
 
 FAMILIES = [bb.Gaussian, bb.Laplacian, bb.Matern, bb.Cauchy, bb.InverseMultiquadric, bb.RationalQuadratic]
 
@@ -65,18 +65,6 @@ def test_bounds_hold(kind, X, Y):
     assert float(kernel.core.bound(np.zeros(1))[0]) == pytest.approx(kernel.at_zero)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_equal_lengths_are_one_bandwidth(family, X, Y):
-    one, many = family(30.0), family([30.0] * 3)
-    np.testing.assert_allclose(many(X, Y), one(X, Y), atol=1e-12)
-    assert many.map is None and many.core == one
-
-
-def test_extreme_lengths(X):
-    np.testing.assert_allclose(bb.Gaussian([1e-200] * 3)(X), np.eye(60), atol=1e-15)
-    np.testing.assert_allclose(bb.Gaussian([1e200, 1.0, 1e200])(X), bb.Gaussian(1.0)(X[:, 1:2]), atol=1e-12)
-
-
 # --- gradients -------------------------------------------------------------------------------------------------------
 
 
@@ -112,17 +100,6 @@ def test_gradient_of_every_family(radial, h, seed):
     np.testing.assert_allclose(kernel.gradient(X, Y, weights), expected, atol=1e-7 * np.abs(expected).max())
 
 
-def test_coincident_points_add_nothing(radial, X):
-    """Where a kernel has a kink, by convention; elsewhere because the slope is zero."""
-    kernel, weights = radial.make(40.0), np.arange(1.0, 61.0)
-    with_own = kernel.gradient(X, X, weights)
-    for i in range(0, 60, 7):
-        others = np.arange(60) != i
-        alone = kernel.gradient(X[i : i + 1], X[others], weights[others])
-        np.testing.assert_allclose(with_own[i], alone[0], rtol=1e-8, atol=1e-11)
-    np.testing.assert_array_equal(kernel.gradient(X[:1], X[:1], [2.0]), 0)
-
-
 def test_gradient_of_white_noise_is_zero(X):
     np.testing.assert_array_equal(bb.White(1.0).gradient(X, X, np.ones(60)), 0)
 
@@ -133,44 +110,7 @@ def test_a_function_has_no_gradient(kernel, X):
         kernel.gradient(X, X, np.ones(60))
 
 
-def test_a_users_own_profile_takes_lengths_and_a_derivative(X, Y):
-    class Wave(RadialKernel):
-        def profile(self, squared):
-            return np.exp(-squared / self.bandwidth**2)
-
-        def derivative(self, squared):
-            return -np.exp(-squared / self.bandwidth**2) / self.bandwidth**2
-
-    lengths = [1.0, 20.0, 300.0]
-    np.testing.assert_allclose(Wave(lengths)(X, Y), bb.Gaussian(lengths)(X, Y), atol=1e-14)
-    weights = np.ones(45)
-    np.testing.assert_allclose(
-        Wave(lengths).gradient(X, Y, weights), bb.Gaussian(lengths).gradient(X, Y, weights), atol=1e-12
-    )
-
-
 # --- value objects ---------------------------------------------------------------------------------------------------
-
-
-def test_lengths_are_a_value():
-    first, second = bb.Gaussian(np.array([1.0, 2.0, 5.0])), bb.Gaussian([1, 2, 5])
-    assert first == second and hash(first) == hash(second)
-    assert first != bb.Gaussian([1.0, 2.0, 6.0])
-    assert first.bandwidth == (1.0, 2.0, 5.0)
-    assert repr(first) == "Gaussian(bandwidth=(1.0, 2.0, 5.0))"
-    assert type(bb.Gaussian(np.array(2.0)).bandwidth) is float
-
-
-def test_lengths_do_not_follow_the_array_they_came_from():
-    lengths = np.array([1.0, 2.0])
-    kernel = bb.Gaussian(lengths)
-    lengths[:] = 7
-    assert kernel.bandwidth == (1.0, 2.0)
-
-
-def test_many_lengths_are_shown_in_short():
-    shown = repr(bb.Matern(np.arange(1.0, 101.0), nu=2.5))
-    assert shown == "Matern(bandwidth=(1, 2, 3, ..., 100: 100 lengths), nu=2.5)"
 
 
 def test_kinds_are_hashable_and_equal_to_their_copies(kind):
@@ -182,28 +122,6 @@ def test_kinds_are_hashable_and_equal_to_their_copies(kind):
 
 
 # --- refused ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize(
-    ("bad", "got"),
-    [
-        ([1.0, 0.0], "'0.0 for column 1'"),
-        (np.array([1.0, -2.0, 3.0]), "'-2.0 for column 1'"),
-        ((np.nan, 1.0), "'nan for column 0'"),
-        ([np.inf], "'inf for column 0'"),
-        ([], "shape (0,)"),
-        ([[1.0, 2.0]], "shape (1, 2)"),
-        (["a", "b"], "dtype"),
-        ([True, True], "dtype bool"),
-    ],
-)
-def test_bad_lengths(family, bad, got):
-    with pytest.raises((TypeError, ValueError)) as caught:
-        family(bad)
-    message = str(caught.value)
-    assert f"The 'bandwidth' parameter of {family.__name__} must be" in message
-    assert got in message and message.endswith("instead.")
 
 
 def test_points_of_other_columns(kind, X):
