@@ -25,6 +25,30 @@ def available_memory() -> int | None:
     return min((max(amount, 0) for amount in amounts if amount is not None), default=None)
 
 
+def require_memory(needed: int, remedy: str, *, what: str = "factorization") -> None:
+    """Refuse work that would take more bytes than can be allocated, before the system ends the process.
+
+    Parameters
+    ----------
+    needed : int
+        Bytes that the work takes at its peak, beside what is allocated now.
+    remedy : str
+        What would take fewer.
+    what : str
+        A name of the work.
+
+    Raises
+    ------
+    MemoryError
+    """
+    free = available_memory()
+    if free is not None and needed > free:
+        raise MemoryError(
+            f"This {what} would take about {needed / 1e9:.2g} GB, and {free / 1e9:.2g} GB are free. "
+            f"What would fit: {remedy}."
+        )
+
+
 def _free_on_machine() -> int | None:
     found = re.search(r"^MemAvailable:\s+(\d+) kB", _read(_PROC / "meminfo"), re.MULTILINE)
     if found is not None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from blockbasis._machine import available_memory
+from blockbasis import _machine
 from blockbasis._parallel import check_n_jobs, single_threaded
 from blockbasis._typing import IntArray, Seed
 from blockbasis._validation import (
@@ -349,7 +349,7 @@ def factorize_cross(
         streams = root.spawn(5)
         rows = make_partition(Y, of_rows, partition, streams[0], caller=caller)
         columns = make_partition(X, of_columns, partition, streams[1], caller=caller)
-        _refuse_what_does_not_fit(_cross_bytes(rows, columns, rank, n_jobs), "smaller ranks or fewer clusters")
+        _machine.require_memory(_cross_bytes(rows, columns, rank, n_jobs), "smaller ranks or fewer clusters")
         matrix = KernelMatrix(kernel, Y[rows.order], X[columns.order])
         return cross_factorization(matrix, rows, columns, rank, method, streams[2], n_jobs)
 
@@ -368,7 +368,8 @@ def _of_ranks(
     sizes = partition.sizes
     built = np.minimum(ranks, sizes)
     kept = costs.stored_floats(sizes, built, diagonal=True) * matrix.dtype.itemsize
-    _refuse_what_does_not_fit(kept + costs.working_bytes(sizes, built, 1.0, ACCURATE, n_jobs), "smaller ranks")
+    working = costs.working_bytes(sizes, built, 1.0, ACCURATE, n_jobs, keeps=False)
+    _machine.require_memory(kept + working, "smaller ranks")
     return factorize_with_ranks(matrix, partition, ranks, method, streams, n_jobs)
 
 
@@ -399,8 +400,9 @@ def _planned(job: Job, clusters: Partitioner, streams: list[np.random.Generator]
 
 
 def _carried_out(plan: Plan, job: Job, streams: list[np.random.Generator]) -> BlockBasis:
-    _refuse_what_does_not_fit(plan.working_bytes, plan.remedy)
     n, bounded = job.n_points, plan.goal.memory is not None
+    evaluated = 8 * n**2 if plan.known and job.known else 0  # when the plan was made
+    _machine.require_memory(plan.working_bytes - evaluated, plan.remedy)
     expected = bounded or costs.pays(plan.stored, n)
     if not expected:
         _warn_that_it_does_not_pay(f"needs about {plan.stored} floats", plan)
@@ -421,15 +423,6 @@ def _cross_bytes(rows: Partition, columns: Partition, rank: int, n_jobs: int) ->
         for own, other in ((rows, columns), (columns, rows))
     )
     return 8 * (2 * bases + 2 * int(ranks[0].sum()) * int(ranks[1].sum()) + 3 * n_jobs * sampled)
-
-
-def _refuse_what_does_not_fit(needed: int, remedy: str) -> None:
-    free = available_memory()
-    if free is not None and needed > free:
-        raise MemoryError(
-            f"This factorization would take about {needed / 1e9:.2g} GB, and {free / 1e9:.2g} GB are free. "
-            f"What would fit: {remedy}."
-        )
 
 
 def _warn_that_it_does_not_pay(what: str, plan: Plan) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from blockbasis._typing import IntArray
+from blockbasis._typing import FloatArray, IntArray
 from blockbasis.construction.method import KEPT_ENTRIES, SampleSizes
 from blockbasis.matrix import KernelMatrix
 from blockbasis.planning.check import n_checked
@@ -28,6 +28,12 @@ _CALLS = 1_500
 _CALLS_PER_CLUSTER = 150
 #: Side of a small block: its entries take no time beside the call.
 _SMALL_SAMPLE = 4
+#: Arrays of the size of a sampled block that a thread has at once: the entries, their distances or scaled copy, and a
+#: factorization.
+_BLOCK_COPIES = 3
+#: Dense copies of C with which it is tested for negative eigenvalues, and with which they are removed.
+_DENSE_COPIES = 2
+_REPAIR_COPIES = 3
 #: No warning is given below so many floats.
 _TRIFLE = 10**5
 
@@ -104,9 +110,7 @@ def building_work(
     Where all entries are ``known``, they are evaluated once and cached.
     """
     n = int(sizes.sum())
-    count = np.maximum(samples.rows * built, samples.least_rows)
-    rows = np.where(sizes <= np.maximum(2 * count, samples.whole), sizes, count).astype(np.float64)
-    columns = np.minimum(np.maximum(samples.columns * built, samples.least_columns), _most_columns(n, samples, known))
+    rows, columns = _sampled(sizes, built, samples, known)
     landmarks = np.minimum(np.maximum(samples.landmarks * built, samples.least_landmarks), columns)
     determining = np.minimum(samples.inner_rows * built, rows)
     total_rows = float(determining.sum())
@@ -124,26 +128,56 @@ def building_work(
     return Work(int(passed), int(entries), of_pass, operations, _CALLS + _CALLS_PER_CLUSTER * len(sizes))
 
 
-def _most_columns(n: int, samples: SampleSizes, known: bool) -> float:
-    return n if known else samples.most_columns * n
-
-
 def working_bytes(
-    sizes: IntArray, built: IntArray, density: float, samples: SampleSizes, threads: int, *, known: bool = False
+    sizes: IntArray,
+    built: IntArray,
+    density: float,
+    samples: SampleSizes,
+    threads: int,
+    *,
+    known: bool = False,
+    itemsize: int = 8,
+    keeps: bool = True,
 ) -> int:
-    """Peak bytes of a construction: the samples of one cluster on each thread, copies of C, and the check."""
-    n, total = int(sizes.sum()), int(built.sum())
-    count = np.maximum(samples.rows * built, samples.least_rows)
-    rows = np.where(sizes <= np.maximum(2 * count, samples.whole), sizes, count)
-    columns = np.minimum(np.maximum(samples.columns * built, samples.least_columns), _most_columns(n, samples, known))
-    sampled = 5 * threads * int((rows * columns).max()) * 8 + 8 * min(int((rows * columns).sum()), KEPT_ENTRIES)
-    inner = 8 * int((3 * density + 1) * total**2)
-    check = 8 * n_checked(n) ** 2
-    if n <= n_checked(n) and len(sizes) == 1:  # the entries of a single cluster make one strip
+    """Peak bytes of a construction beside those that are kept at its end.
+
+    Sampled blocks are worked on by each thread before C is made semi-definite: the larger of the two counts. All other
+    parts stay until the end, some as pages that the allocator does not give back.
+
+    Parameters
+    ----------
+    sizes, built : ndarray of shape (n_clusters,)
+        Points and ranks of the clusters.
+    density : float
+        Share of the off-diagonal blocks of C that is kept.
+    samples : SampleSizes
+    threads : int
+    known : bool, default=False
+        Whether all entries of the matrix are evaluated once and cached.
+    itemsize : int, default=8
+        Bytes of a kernel entry before the pass over the points.
+    keeps : bool, default=True
+        Whether small sampled blocks are kept for bases of higher ranks.
+    """
+    n, total, k = int(sizes.sum()), int(built.sum()), len(sizes)
+    rows, columns = _sampled(sizes, built, samples, known)
+    blocks = rows * columns
+    largest = itemsize * _BLOCK_COPIES * int(np.sort(blocks)[-threads:].sum())
+    inner = int(8 * total**2 * (density / 2 + (_DENSE_COPIES if density == 1 else _REPAIR_COPIES)))
+    drafted = 8 * int((rows + np.minimum(samples.landmarks * built, columns)) @ built)
+    kept = itemsize * int(blocks[blocks <= KEPT_ENTRIES // k].sum()) if keeps else 0
+    check = itemsize * n_checked(n) ** 2 if keeps else 0
+    if n <= n_checked(n) and k == 1:  # the entries of a single cluster make one strip
         check *= 3
-    if known:
-        check += 8 * n**2
-    return int(sizes @ built) * 8 + sampled + inner + check + int((rows * built).sum()) * 8
+    return max(largest, inner) + drafted + kept + check + (8 * n**2 if known else 0)
+
+
+def _sampled(sizes: IntArray, built: IntArray, samples: SampleSizes, known: bool) -> tuple[FloatArray, FloatArray]:
+    """Rows and columns of the sampled block of each cluster."""
+    count = np.maximum(samples.rows * built, samples.least_rows)
+    rows = np.where(sizes <= np.maximum(2 * count, samples.whole), sizes, count).astype(np.float64)
+    most = sizes.sum() * (1.0 if known else samples.most_columns)
+    return rows, np.minimum(np.maximum(samples.columns * built, samples.least_columns), most)
 
 
 @dataclass(frozen=True)

@@ -131,9 +131,11 @@ class Plan:
     @property
     def working_bytes(self) -> int:
         """Peak bytes of the construction, including the bytes that are kept."""
-        threads = min(os.cpu_count() or 1, self.n_clusters)
         sizes, ranks, density = self.partition.sizes, self.sketched, self.density
-        return self.nbytes + costs.working_bytes(sizes, ranks, density, FAST, threads, known=self.known)
+        itemsize = 4 if self.single else 8
+        return self.nbytes + costs.working_bytes(
+            sizes, ranks, density, FAST, self.threads, known=self.known, itemsize=itemsize
+        )
 
     @property
     def entries(self) -> int:
