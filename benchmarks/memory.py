@@ -18,10 +18,10 @@ import warnings
 from unittest import mock
 
 import numpy as np
+from measure import THREAD_VARIABLES, forget_peak, peak_megabytes
 
 import blockbasis as bb
 from blockbasis import _machine
-from measure import THREAD_VARIABLES, forget_peak, peak_megabytes
 
 #: Number of points, columns, and a call. X are normal points, y a target.
 CASES = {

@@ -100,3 +100,12 @@ def test_systems_that_do_not_say(system, monkeypatch):
 
     monkeypatch.setattr(_machine.os, "sysconf", unknown)
     assert _machine.available_memory() is None
+
+
+def test_what_does_not_fit_is_refused(monkeypatch):
+    monkeypatch.setattr(_machine, "available_memory", lambda: 10**9)
+    _machine.require_memory(10**9, "less")
+    with pytest.raises(MemoryError, match=r"This fit would take about 2 GB, and 1 GB are free. What would fit: less."):
+        _machine.require_memory(2 * 10**9, "less", what="fit")
+    monkeypatch.setattr(_machine, "available_memory", lambda: None)
+    _machine.require_memory(10**18, "less")

@@ -32,7 +32,7 @@ from blockbasis.arguments import (
 )
 from blockbasis.construction.cross import cross_factorization
 from blockbasis.construction.method import ACCURATE, Method
-from blockbasis.construction.pipeline import factorize_with_ranks
+from blockbasis.construction.pipeline import factorize_with_ranks, sample_sizes
 from blockbasis.exceptions import PerformanceWarning
 from blockbasis.kernels import Kernel, as_kernel
 from blockbasis.matrix import Counter, KernelMatrix, check_function
@@ -368,7 +368,8 @@ def _of_ranks(
     sizes = partition.sizes
     built = np.minimum(ranks, sizes)
     kept = costs.stored_floats(sizes, built, diagonal=True) * matrix.dtype.itemsize
-    working = costs.working_bytes(sizes, built, 1.0, ACCURATE, n_jobs, keeps=False)
+    samples = sample_sizes(method, matrix.shape[0])
+    working = costs.working_bytes(sizes, built, 1.0, samples, n_jobs, keeps=False)
     _machine.require_memory(kept + working, "smaller ranks")
     return factorize_with_ranks(matrix, partition, ranks, method, streams, n_jobs)
 
@@ -401,7 +402,7 @@ def _planned(job: Job, clusters: Partitioner, streams: list[np.random.Generator]
 
 def _carried_out(plan: Plan, job: Job, streams: list[np.random.Generator]) -> BlockBasis:
     n, bounded = job.n_points, plan.goal.memory is not None
-    evaluated = 8 * n**2 if plan.known and job.known else 0  # when the plan was made
+    evaluated = 8 * n**2 if plan.known and job.evaluated else 0  # when the plan was made
     _machine.require_memory(plan.working_bytes - evaluated, plan.remedy)
     expected = bounded or costs.pays(plan.stored, n)
     if not expected:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import blockbasis as bb
+from blockbasis import _machine
 from blockbasis.estimators.exact_ridge import leave_one_out, ridge_walk, rows_of_walk, seconds_of_walk
 
 RIDGES = [4.0**power for power in range(-8, 6)]
@@ -55,3 +56,10 @@ def test_time_grows_with_the_cube_of_the_points():
     seconds_of_walk(1_000, 1)  # the first call loads the library
     assert seconds_of_walk(20_000, 3) > 100 * seconds_of_walk(2_000, 1)
     assert rows_of_walk(1000.0, 1) > 3 * rows_of_walk(1.0, 1) > 0
+
+
+def test_a_matrix_that_does_not_fit_is_refused(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(100, 2))
+    monkeypatch.setattr(_machine, "available_memory", lambda: 8 * 100**2)
+    with pytest.raises(MemoryError, match="This regression would take .* What would fit: a compressed fit"):
+        ridge_walk(bb.Gaussian(1.0), X, X[:, :1], None, [1.0], 0)

@@ -60,7 +60,10 @@ def random_kernel(rng: np.random.Generator) -> tuple[str, Any, Reference]:
         (bb.Laplacian(h), one(laplacian, h)),
         (bb.Matern(h, nu=2.5), one(matern, h)),
         (bb.Cauchy(h), one(cauchy, h)),
-        (2.0 * bb.Gaussian(h) + bb.Laplacian(1.0), Reference(((gaussian, h), (laplacian, 1.0)), lambda f, g: 2 * f + g)),
+        (
+            2.0 * bb.Gaussian(h) + bb.Laplacian(1.0),
+            Reference(((gaussian, h), (laplacian, 1.0)), lambda f, g: 2 * f + g),
+        ),
         (
             bb.Gaussian(h) * bb.Cauchy(1.0) + bb.White(0.1),
             Reference(((gaussian, h), (cauchy, 1.0)), lambda f, g: f * g, noise=0.1),

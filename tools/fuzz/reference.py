@@ -56,10 +56,12 @@ class Reference:
 
 
 def gaussian(r: Array) -> Array:
+    """exp(-r²)."""
     return np.exp(-(r**2))
 
 
 def laplacian(r: Array) -> Array:
+    """exp(-r)."""
     return np.exp(-r)
 
 
@@ -70,6 +72,7 @@ def matern(r: Array) -> Array:
 
 
 def cauchy(r: Array) -> Array:
+    """1 / (1 + r²)."""
     return 1 / (1 + r**2)
 
 

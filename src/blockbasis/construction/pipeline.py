@@ -114,6 +114,17 @@ def factorize_with_ranks(
     return assemble(matrix, partition, draft, Entries(for_bases - before, for_inner, before), n_jobs, method.diagonal)
 
 
+def sample_sizes(method: Method, n: int) -> SampleSizes:
+    """Rows and columns that bases of given ranks are made from, among ``n`` points."""
+    if method.sketched:
+        return ACCURATE
+    if method.sampling == "energy":
+        return replace(ACCURATE, whole=n)
+    every = n if method.sampling in ("exact", "diagonal-block") else 0
+    # Algorithm 1 takes up to three columns for each unit of rank, in two iterations.
+    return replace(ACCURATE, whole=n, columns=3, least_columns=every, landmarks=3)
+
+
 # --- bases -----------------------------------------------------------------------------------------------------------
 
 

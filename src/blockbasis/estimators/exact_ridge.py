@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
+from blockbasis import _machine
 from blockbasis._linalg import exponents_of
 from blockbasis._parallel import single_threaded
 from blockbasis._typing import FloatArray
@@ -19,6 +20,8 @@ from blockbasis.progress import counting
 
 #: Rows on which the pace of a factorization is measured.
 _PILOT_ROWS = 500
+#: Dense matrices that a regression has at once: K, which is factorized and inverted in place, and what evaluates it.
+_MATRICES = 1.2
 
 
 def leave_one_out(
@@ -96,7 +99,11 @@ def ridge_walk(
     ------
     LinAlgError
         Where the matrix is not definite with any ridge.
+    MemoryError
+        Where the matrix does not fit into free memory.
     """
+    remedy = "a compressed fit, by memory, rank or tol"
+    _machine.require_memory(int(_MATRICES * 8 * len(X) ** 2), remedy, what="regression")
     double, solved, errors = X.astype(np.float64, copy=False), list[ExactRidge](), dict[int, float]()
     count, exponent = counting("regression of all points", len(alphas)), int(exponents_of(Y).max())
 

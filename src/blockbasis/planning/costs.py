@@ -28,12 +28,12 @@ _CALLS = 1_500
 _CALLS_PER_CLUSTER = 150
 #: Side of a small block: its entries take no time beside the call.
 _SMALL_SAMPLE = 4
-#: Arrays of the size of a sampled block that a thread has at once: the entries, their distances or scaled copy, and a
-#: factorization.
-_BLOCK_COPIES = 3
+#: Arrays of the size of a sampled block that a thread has at once: the entries and a scaled copy all the time, the
+#: distances or a factorization for a part of it.
+_BLOCK_COPIES = 2.5
 #: Dense copies of C with which it is tested for negative eigenvalues, and with which they are removed.
-_DENSE_COPIES = 2
-_REPAIR_COPIES = 3
+_DENSE_COPIES = 2.0
+_REPAIR_COPIES = 2.5
 #: No warning is given below so many floats.
 _TRIFLE = 10**5
 
@@ -162,7 +162,7 @@ def working_bytes(
     n, total, k = int(sizes.sum()), int(built.sum()), len(sizes)
     rows, columns = _sampled(sizes, built, samples, known)
     blocks = rows * columns
-    largest = itemsize * _BLOCK_COPIES * int(np.sort(blocks)[-threads:].sum())
+    largest = int(itemsize * _BLOCK_COPIES * np.sort(blocks)[-threads:].sum())
     inner = int(8 * total**2 * (density / 2 + (_DENSE_COPIES if density == 1 else _REPAIR_COPIES)))
     drafted = 8 * int((rows + np.minimum(samples.landmarks * built, columns)) @ built)
     kept = itemsize * int(blocks[blocks <= KEPT_ENTRIES // k].sum()) if keeps else 0

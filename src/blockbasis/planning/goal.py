@@ -125,6 +125,11 @@ class Job:
             return True
         return n <= _SOME_THOUSAND_POINTS and (self.counter.value > _SURVEYED * n**2 or self._isolated)
 
+    @property
+    def evaluated(self) -> bool:
+        """Whether all entries have been evaluated, and are in memory."""
+        return "_entries" in vars(self)
+
     @cached_property
     def _isolated(self) -> bool:
         """Whether points have less energy with all other points than with themselves, as some points show it."""

@@ -200,7 +200,7 @@ def make_plan(job: Job, clusters: Partitioner, rng: np.random.Generator) -> Plan
     ranks, guesses = (ranks_of_all(best, partition.sizes, expected=expected) for expected in (True, False))
     if job.goal.memory is not None:
         ranks = guesses = _within_budget(job, partition, ranks)
-    elif clusters.given is None and best.stored > costs.dense_floats(job.n_points):
+    elif clusters.given is None and not (best.complete and best.stored <= costs.dense_floats(job.n_points)):
         # Nothing is gained by compression: clusters kept whole, many of them, take hardly more than the matrix.
         many = min(job.n_points, round(4 * np.sqrt(job.n_points)))
         partition = clusters(many, of_partition, effort=QUICK)

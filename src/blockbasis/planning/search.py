@@ -82,9 +82,11 @@ def search_clusters(job: Job, clusters: Partitioner, rng: np.random.Generator) -
     if job.goal.memory is not None or not first.complete or sparse:
         many = min(max(start, min(n // _SMALL, round(2 * math.sqrt(n)))), most)
         others = look(many, limit=first.stored if first.complete and job.goal.memory is None else math.inf)
-        if not first.complete:  # the first survey was cut short: the best number may be in between
+        if not first.complete and others.complete:  # the first survey was cut short: the best number may be in between
             look(round(math.sqrt(start * many)), limit=others.stored)
         best = min(seen, key=lambda k: _cost(job, seen[k]))
+        while not seen[best].complete and max(seen) < most:  # clusters are too large
+            best = look(min(2 * max(seen), most)).n_asked
     best = _walk(job, look, seen[best], most)
     look(best)  # to its end, where every survey was cut short
     return [seen[best], *(each for k, each in seen.items() if k != best)]

@@ -40,6 +40,9 @@ _POINTS_PER_CLUSTER = 60
 #: Ranks that turn out too small grow at least by the first factor, and by the second one over what residuals predict.
 _LEAST_GROWTH = 1.3
 _MARGIN = 1.15
+#: Rank from which clusters are too large to be surveyed further, unless their number is given: the time grows with the
+#: cube of the rank, and heavy tails leave most points in one cluster.
+_HIGHEST_RANK = 600
 #: Held-out rows for each unit of rank, on which residuals are measured where not all rows are sampled.
 _HELD_OUT_ROWS = 3
 #: Clusters kept whole are considered where each point of the subset stands for at most so many points.
@@ -189,6 +192,8 @@ def survey(
             return result
         steps = np.clip(_MARGIN * wanted, _LEAST_GROWTH * highest, 2 * highest)
         highest[todo] = np.minimum(np.ceil(steps), most).astype(np.intp)[todo]
+        if clusters.given is None and int(highest[todo].max()) > _HIGHEST_RANK:
+            return replace(result, complete=False)
 
 
 def _wanted_ranks(job: Job, result: Survey, found: list[ClusterSurvey]) -> FloatArray:
