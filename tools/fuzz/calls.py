@@ -289,10 +289,10 @@ def _components(given: Given) -> str | None:
 
 def _clustered(given: Given) -> str | None:
     labels = bb.SpectralClustering(2, **given.estimator).fit_predict(given.X)
-    _, place = np.unique(np.asarray(given.X), axis=0, return_inverse=True)
+    _, place = np.unique(_entries_of(given)(given.X, given.X), axis=0, return_inverse=True)
     if not np.isin(labels, (0, 1)).all():
         return "labels that are none"
-    if place.max() == 0:  # points that are all equal have no two clusters
+    if place.max() == 0:  # points that the kernel does not tell apart have no two clusters
         return None
     same = all(len(set(labels[place.ravel() == each])) == 1 for each in range(int(place.max()) + 1))
     return None if same else "equal points with different labels"
