@@ -23,11 +23,13 @@ VERSIONED := pytest hypothesis pandas pyarrow rich typer matplotlib
 test-oldest:
 	$(PYTHON) -m venv $(VENV)-oldest
 	$(VENV)-oldest/$(SCRIPTS)/python -m pip install --quiet $(OLDEST) $(VERSIONED) --editable .
+	$(VENV)-oldest/$(SCRIPTS)/python -W ignore -m tools.public_calls
 	$(VENV)-oldest/$(SCRIPTS)/python -m pytest
 
 test-newest:
 	$(PYTHON) -m venv $(VENV)-newest
 	$(VENV)-newest/$(SCRIPTS)/python -m pip install --quiet --upgrade --upgrade-strategy eager $(VERSIONED) --editable .
+	$(VENV)-newest/$(SCRIPTS)/python -W ignore -m tools.public_calls
 	$(VENV)-newest/$(SCRIPTS)/python -m pytest
 
 # Random files, kills, inputs, threads, limits and tolerances for five minutes; "make fuzz MINUTES=60" for more, and

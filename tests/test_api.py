@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib
 import re
 
 import numpy as np
@@ -10,6 +9,7 @@ from scipy import sparse
 from sklearn.gaussian_process import kernels as gp
 
 import blockbasis as bb
+from blockbasis._utils import machine
 from blockbasis.datasets import unit_cube_mixture
 
 # --- exact where it must be ------------------------------------------------------------------------------------------
@@ -831,7 +831,7 @@ def test_abalone(abalone, seed):
 
 def test_a_cross_factorization_that_does_not_fit_is_refused(monkeypatch):
     X = np.random.default_rng(0).normal(size=(400, 2))
-    monkeypatch.setattr(importlib.import_module("blockbasis._api"), "available_memory", lambda: 10**5)
+    monkeypatch.setattr(machine, "available_memory", lambda: 10**5)
     with pytest.raises(MemoryError, match="smaller ranks or fewer clusters"):
         bb.factorize_cross(X, X, bb.Gaussian(1.0), n_clusters=4, rank=20, rng=0)
 

@@ -98,3 +98,11 @@ def test_page_refuses_to_mix_commits(results: Path, tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "different commits" in done.stderr
     assert not (tmp_path / "README.md").exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peaks of Linux")
+def test_predicted_peaks_of_memory_are_near_the_measured_ones() -> None:
+    lines = run("memory.py", "tol, 20,000", "ranks, 5,000", "cross, 10,000").stdout.splitlines()[2:]
+    ratios = {line.split("|")[1].strip(): float(line.split("|")[4]) for line in lines}
+    assert len(ratios) == 3
+    assert all(0.7 <= ratio <= 1.3 for ratio in ratios.values()), ratios

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import re
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from scipy.sparse import linalg as sla
 
 import blockbasis as bb
 from blockbasis.datasets import unit_cube_mixture
+from tools.public_calls import CALLS
 
 
 def _points(n=150, d=3, seed=3):
@@ -306,3 +309,9 @@ def test_svds(name):
     A = animal(name)
     singular = sla.svds(A, k=4, v0=np.ones(min(A.shape)), return_singular_vectors=False)
     np.testing.assert_allclose(np.sort(singular), np.linalg.svd(A.todense())[1][3::-1], rtol=1e-8)
+
+
+def test_every_public_name_is_called_on_other_versions_too():
+    """What `make test-oldest` and `make test-newest` list."""
+    called = set(re.findall(r"\w+", " ".join(CALLS)))
+    assert {name for name in dir(bb) if not name.startswith("_") and not inspect.ismodule(getattr(bb, name))} <= called

@@ -18,7 +18,7 @@ from blockbasis._arguments import (
     check_plan,
     core_goal,
 )
-from blockbasis._utils.machine import available_memory
+from blockbasis._utils import machine
 from blockbasis._utils.parallel import check_n_jobs, single_threaded
 from blockbasis._utils.progress import Listener, reporting
 from blockbasis._utils.typing import Seed
@@ -33,7 +33,7 @@ from blockbasis._utils.validation import (
 )
 from blockbasis.construction.cross import cross_factorization
 from blockbasis.construction.method import ACCURATE
-from blockbasis.construction.pipeline import factorize_with_ranks
+from blockbasis.construction.pipeline import factorize_with_ranks, sample_sizes
 from blockbasis.exceptions import PerformanceWarning
 from blockbasis.kernels import Kernel, as_kernel
 from blockbasis.kernels.evaluator import Counter, KernelMatrix, check_function
@@ -212,7 +212,9 @@ def factorize(
         matrix = KernelMatrix(core, X[clusters.order], counter=counter)
         sizes, built = clusters.sizes, np.minimum(ranks, clusters.sizes)
         kept = costs.stored_floats(sizes, built, diagonal=True) * matrix.dtype.itemsize
-        _check_memory(kept + costs.working_bytes(sizes, built, 1.0, ACCURATE, n_jobs), "smaller ranks")
+        samples = sample_sizes(method, matrix.shape[0])
+        working = costs.working_bytes(sizes, built, 1.0, samples, n_jobs, keep_samples=False)
+        machine.require_memory(kept + working, "smaller ranks")
         A = factorize_with_ranks(matrix, clusters, ranks, method, (streams[1], streams[2]), n_jobs)
         return _with_kernel(A, kernel)
 
@@ -356,7 +358,7 @@ def factorize_cross(
         streams = root.spawn(5)
         rows = make_partition(Y, n_row_clusters, partition, streams[0], caller=caller)
         columns = make_partition(X, n_column_clusters, partition, streams[1], caller=caller)
-        _check_memory(_cross_bytes(rows, columns, rank, n_jobs), "smaller ranks or fewer clusters")
+        machine.require_memory(_cross_bytes(rows, columns, rank, n_jobs), "smaller ranks or fewer clusters")
         matrix = KernelMatrix(kernel, Y[rows.order], X[columns.order])
         return cross_factorization(matrix, rows, columns, rank, method, streams[2], n_jobs)
 
@@ -393,8 +395,9 @@ def _make_plan(request: Request, partitioner: Partitioner, streams: list[np.rand
 
 def _build_plan(plan: Plan, request: Request, streams: list[np.random.Generator]) -> BlockBasis:
     """Check the memory, then build; warn where the factorization has more floats than the dense matrix."""
-    _check_memory(plan.working_bytes, plan.remedy)
     n, bounded = request.n_points, plan.goal.memory is not None
+    evaluated = 8 * n**2 if plan.known and request.evaluated else 0  # when the plan was made
+    machine.require_memory(plan.working_bytes - evaluated, plan.remedy)
     pays = bounded or costs.pays(plan.stored, n)
     if not pays:
         _warn_not_paying(f"needs about {plan.stored} floats", plan)
@@ -415,16 +418,6 @@ def _cross_bytes(rows: Partition, columns: Partition, rank: int, n_jobs: int) ->
         for side, opposite in ((rows, columns), (columns, rows))
     )
     return 8 * (2 * bases + 2 * int(ranks[0].sum()) * int(ranks[1].sum()) + 3 * n_jobs * sampled)
-
-
-def _check_memory(needed: int, remedy: str) -> None:
-    """Raise where more bytes are needed than are free."""
-    free = available_memory()
-    if free is not None and needed > free:
-        raise MemoryError(
-            f"This factorization would take about {needed / 1e9:.2g} GB, and {free / 1e9:.2g} GB are free. "
-            f"What would fit: {remedy}."
-        )
 
 
 def _warn_not_paying(need: str, plan: Plan) -> None:

@@ -95,3 +95,11 @@ def test_a_shifted_cholesky_factor_takes_the_shift_that_rounding_needs():
     assert 1e-6 < shift_of(M - 1e-6 * np.eye(20)) < 1e-4
     assert shift_of(-M) > np.linalg.eigvalsh(M)[-1]
     np.testing.assert_allclose(shifted_cholesky(np.zeros((3, 3)), 0.0) ** 2, 1e-150 * np.eye(3), rtol=1e-9)
+
+
+@pytest.mark.parametrize("n", [21, 26, 35, 59])
+def test_equal_eigenvalues_of_which_lapack_returns_none(n):
+    """dsyevr leaves out the largest eigenvalues of a projection of these sizes, without an error."""
+    values, vectors = leading_eigenpairs(np.eye(n) - 1 / n, 2)
+    np.testing.assert_allclose(values, 1, rtol=1e-12)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(2), atol=1e-12)

@@ -100,3 +100,12 @@ def test_systems_that_do_not_say(system, monkeypatch):
 
     monkeypatch.setattr(machine.os, "sysconf", unknown)
     assert machine.available_memory() is None
+
+
+def test_what_does_not_fit_is_refused(monkeypatch):
+    monkeypatch.setattr(machine, "available_memory", lambda: 10**9)
+    machine.require_memory(10**9, "less")
+    with pytest.raises(MemoryError, match=r"This fit would take about 2 GB, and 1 GB are free. What would fit: less."):
+        machine.require_memory(2 * 10**9, "less", what="fit")
+    monkeypatch.setattr(machine, "available_memory", lambda: None)
+    machine.require_memory(10**18, "less")

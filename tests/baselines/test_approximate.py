@@ -155,11 +155,10 @@ def test_points_that_coincide(method):
     for kernel in (bb.Gaussian(1.0), bb.Laplacian(1.0)):
         if method == "ifgt" and not isinstance(kernel, bb.Gaussian):
             continue
-        built = [build(X, method, kernel, rank=rank, rng=seed) for seed in range(10 if "leverage" in method else 1)]
-        assert all(np.isfinite(A.todense()).all() for A in built)
-        errors = [bb.relative_error(A, X, kernel).value for A in built]
-        if method != "random-features":  # where rounding has most of the leverage, a place can be missed
-            assert min(errors) < 1e-10
+        A = build(X, method, kernel, rank=rank)
+        assert np.isfinite(A.todense()).all()
+        if method != "random-features":
+            assert bb.relative_error(A, X, kernel).value < 1e-10
 
 
 @pytest.mark.parametrize("method", ["nystrom", "nystrom-kmeans", "nystrom-leverage"])

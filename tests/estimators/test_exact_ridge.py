@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import blockbasis as bb
+from blockbasis._utils import machine
 from blockbasis.estimators import _exact_ridge
 from blockbasis.estimators._exact_ridge import leave_one_out, ridge_walk, rows_of_walk, seconds_of_walk
 
@@ -68,3 +69,10 @@ def test_many_points_are_in_float32_where_the_ridge_is_above_rounding(noisy, mon
     assert large.left_out.dtype == large.coefficients.dtype == np.float64
     assert not np.array_equal(large.left_out, double[1].left_out)
     np.testing.assert_allclose(large.left_out, double[1].left_out, atol=1e-3)
+
+
+def test_a_matrix_that_does_not_fit_is_refused(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(100, 2))
+    monkeypatch.setattr(machine, "available_memory", lambda: 8 * 100**2)
+    with pytest.raises(MemoryError, match="This regression would take .* What would fit: a compressed fit"):
+        ridge_walk(bb.Gaussian(1.0), X, X[:, :1], None, [1.0], 0)

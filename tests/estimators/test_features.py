@@ -136,3 +136,12 @@ def test_the_seed_alone_decides(rough):
 def test_bad_parameters_are_refused(rough, parameters, kind, message):
     with pytest.raises(kind, match=message):
         bb.BlockBasisFeatures(**parameters).fit(rough[:100])
+
+
+def test_float32_points_of_a_smooth_kernel():
+    """Coefficients of float32 left products of features off by 2%."""
+    X = np.random.default_rng(0).normal(size=(40, 2)).astype(np.float32)
+    kernel = bb.Cauchy(350.0)
+    F = bb.BlockBasisFeatures(kernel=kernel, random_state=0).fit_transform(X)
+    assert F.dtype == np.float32
+    np.testing.assert_allclose(F @ F.T, kernel(X.astype(np.float64)), atol=1e-5)

@@ -116,3 +116,10 @@ def test_the_seed_alone_decides(many_points):
     first = KernelPCA(3, **settings, n_jobs=1).fit(many_points)
     second = KernelPCA(3, **settings, n_jobs=2).fit(many_points)
     np.testing.assert_array_equal(first.eigenvectors_, second.eigenvectors_)
+
+
+@pytest.mark.parametrize("n", [21, 35])
+def test_points_that_are_all_isolated(n):
+    X = np.random.default_rng(0).normal(size=(n, 3))
+    model = KernelPCA(n_components=2, kernel=bb.Gaussian(1e-80), random_state=0).fit(X)
+    np.testing.assert_allclose(model.eigenvalues_, 1, rtol=1e-12)

@@ -74,3 +74,16 @@ def test_former_paths_hold_the_same_names():
     }.items():
         for name in names:
             assert getattr(module, name) is getattr(operators, name)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e60])
+def test_vectors_that_float32_cannot_hold_are_refused(scale):
+    X = np.random.default_rng(0).normal(size=(40, 2)).astype(np.float32)
+    A = bb.factorize(X, bb.Gaussian(1.0), n_clusters=2, rank=5, rng=0)
+    v = np.linspace(-2, 1, 40)
+    for operator in (A, A.extend(X[:7]), bb.ExactKernel(X, bb.Gaussian(1.0))):
+        assert np.isfinite(operator @ v).all()
+        assert not (operator @ np.zeros(40)).any()
+        for wrong in (scale * v, np.column_stack((v, scale * v)), scale * v * (1 + 1j)):
+            with pytest.raises(ValueError, match="largest entry between"):
+                operator @ wrong

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import warnings
 
 import numpy as np
 import pytest
 
 import blockbasis as bb
+from blockbasis._utils import machine
 from blockbasis.datasets import unit_cube_mixture
 from blockbasis.planning import plan as planning
 
@@ -117,14 +117,14 @@ def test_plans_of_few_points(n):
 
 def test_a_budget_that_does_not_fit_is_to_be_smaller(cloud, monkeypatch):
     plan = bb.plan(cloud, bb.Gaussian(0.5), memory=20 * len(cloud), rng=0)
-    monkeypatch.setattr(importlib.import_module("blockbasis._api"), "available_memory", lambda: 1000)
+    monkeypatch.setattr(machine, "available_memory", lambda: 1000)
     with pytest.raises(MemoryError, match="What would fit: a smaller memory"):
         bb.factorize(cloud, bb.Gaussian(0.5), plan=plan)
 
 
 def test_memory_is_looked_at_when_a_plan_is_carried_out(cloud, monkeypatch):
     plan = bb.plan(cloud, bb.Gaussian(0.5), tol=0.1, n_clusters=4, rng=0)
-    monkeypatch.setattr(importlib.import_module("blockbasis._api"), "available_memory", lambda: 1000)
+    monkeypatch.setattr(machine, "available_memory", lambda: 1000)
     with pytest.raises(MemoryError, match="What would fit: a larger tol or bandwidth"):
         bb.factorize(cloud, bb.Gaussian(0.5), plan=plan)
 
@@ -275,7 +275,7 @@ def test_a_warning_when_it_only_turns_out_not_to_pay(monkeypatch):
 
 @pytest.mark.parametrize("algorithm", ["default", "paper"])
 def test_given_ranks_that_do_not_fit_are_refused(cloud, monkeypatch, algorithm):
-    monkeypatch.setattr(importlib.import_module("blockbasis._api"), "available_memory", lambda: 10**5)
+    monkeypatch.setattr(machine, "available_memory", lambda: 10**5)
     with pytest.raises(MemoryError, match="What would fit: smaller ranks"):
         bb.factorize(cloud, bb.Gaussian(0.5), n_clusters=4, rank=50, algorithm=algorithm, rng=0)
 
@@ -289,7 +289,7 @@ def test_a_plan_says_that_it_does_not_pay():
 
 def test_what_does_not_fit_is_refused_before_it_is_built(monkeypatch):
     X, kernel = scattered()
-    for module in (planning, importlib.import_module("blockbasis._api")):
+    for module in (planning, machine):
         monkeypatch.setattr(module, "available_memory", lambda: 2 * 10**6)
     events = []
     with pytest.raises(MemoryError, match=r"0.002 GB are free. What would fit: tol="):

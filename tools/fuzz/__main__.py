@@ -60,8 +60,7 @@ def main() -> int:
         counts = ", ".join(f"{sum(kind == each for each, _ in cases)} {kind}" for kind in kinds)
         wrong = [f"{kind}: {what}" for kind, what in cases if what is not None]
         print(f"{name}: {len(cases)} cases, {len(wrong)} failures, {spent:.0f} s of processor time ({counts})")
-        for each in wrong:
-            print(f"    {each}", flush=True)
+        print("".join(f"    {each}\n" for each in wrong), end="", flush=True)
         failed += len(wrong)
     return 1 if failed else 0
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import blockbasis as bb
+from tools.fuzz.reference import Reference, cauchy, gaussian, laplacian, matern, one
 
 
 def random_points(rng: np.random.Generator) -> tuple[str, Any]:
@@ -50,21 +51,28 @@ def _read_only(X: Any) -> Any:
     return X
 
 
-def random_kernel(rng: np.random.Generator) -> tuple[str, Any]:
-    """Name and object of a kernel; some are no kernels at all."""
+def random_kernel(rng: np.random.Generator) -> tuple[str, Any, Reference]:
+    """Name and object of a kernel, and what its entries must be; some are no kernels at all."""
     h = float(10.0 ** rng.uniform(-3, 3))
-    kinds: list[Any] = [
-        bb.Gaussian(h),
-        bb.Laplacian(h),
-        bb.Matern(h, nu=2.5),
-        bb.Cauchy(h),
-        2.0 * bb.Gaussian(h) + bb.Laplacian(1.0),
-        bb.Gaussian(h) * bb.Cauchy(1.0) + bb.White(0.1),
-        float(10.0 ** rng.uniform(-300, 300)) * bb.Gaussian(h),
-        bb.Gaussian(float(10.0 ** rng.uniform(-300, 300))),
-        bb.Gaussian([h, 1.0]),
-        "gaussian",
-        3,
+    factor, extreme = (float(10.0 ** rng.uniform(-300, 300)) for _ in range(2))
+    kinds: list[tuple[Any, Reference]] = [
+        (bb.Gaussian(h), one(gaussian, h)),
+        (bb.Laplacian(h), one(laplacian, h)),
+        (bb.Matern(h, nu=2.5), one(matern, h)),
+        (bb.Cauchy(h), one(cauchy, h)),
+        (
+            2.0 * bb.Gaussian(h) + bb.Laplacian(1.0),
+            Reference(((gaussian, h), (laplacian, 1.0)), lambda f, g: 2 * f + g),
+        ),
+        (
+            bb.Gaussian(h) * bb.Cauchy(1.0) + bb.White(0.1),
+            Reference(((gaussian, h), (cauchy, 1.0)), lambda f, g: f * g, noise=0.1),
+        ),
+        (factor * bb.Gaussian(h), one(gaussian, h, factor)),
+        (bb.Gaussian(extreme), one(gaussian, extreme)),
+        (bb.Gaussian([h, 1.0]), one(gaussian, np.array([h, 1.0]))),
+        ("gaussian", one(gaussian, 1.0)),
+        (3, one(gaussian, 1.0)),
     ]
-    kernel = kinds[int(rng.integers(len(kinds)))]
-    return repr(kernel), kernel
+    kernel, reference = kinds[int(rng.integers(len(kinds)))]
+    return repr(kernel), kernel, reference

@@ -88,7 +88,8 @@ def leading_eigenpairs(M: FloatArray, count: int) -> tuple[FloatArray, FloatArra
         try:
             part = [height - count, height - 1]
             values, vectors = linalg.eigh(M, subset_by_index=part, driver="evr", check_finite=False)
-            return values[::-1], vectors[:, ::-1]
+            if len(values) == count:  # of equal eigenvalues LAPACK may return fewer
+                return values[::-1], vectors[:, ::-1]
         except linalg.LinAlgError:
             pass
     values, vectors = eigenpairs(M)

@@ -25,6 +25,30 @@ def available_memory() -> int | None:
     return min((max(amount, 0) for amount in amounts if amount is not None), default=None)
 
 
+def require_memory(needed: int, remedy: str, *, what: str = "factorization") -> None:
+    """Raise an error where work needs more bytes than are available, before the system ends the process.
+
+    Parameters
+    ----------
+    needed : int
+        Peak bytes of the work, in addition to the bytes that are allocated now.
+    remedy : str
+        Change of the arguments that would need fewer bytes.
+    what : str, default="factorization"
+        Name of the work in the message.
+
+    Raises
+    ------
+    MemoryError
+    """
+    free = available_memory()
+    if free is not None and needed > free:
+        raise MemoryError(
+            f"This {what} would take about {needed / 1e9:.2g} GB, and {free / 1e9:.2g} GB are free. "
+            f"What would fit: {remedy}."
+        )
+
+
 def _system_memory() -> int | None:
     found = re.search(r"^MemAvailable:\s+(\d+) kB", _read(_PROC / "meminfo"), re.MULTILINE)
     if found is not None:

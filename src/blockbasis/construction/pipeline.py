@@ -144,6 +144,17 @@ def factorize_with_ranks(
     return assemble(matrix, partition, draft, entries, n_jobs, method.diagonal)
 
 
+def sample_sizes(method: Method, n: int) -> SampleSizes:
+    """Rows and columns that bases of given ranks are made from, among ``n`` points."""
+    if method.sketched:
+        return ACCURATE
+    if method.sampling == "energy":
+        return replace(ACCURATE, all_rows_size=n)
+    every = n if method.sampling in ("exact", "diagonal-block") else 0
+    # Algorithm 1 takes up to three columns for each unit of rank, in two iterations.
+    return replace(ACCURATE, all_rows_size=n, columns=3, min_columns=every, landmarks=3)
+
+
 # --- bases -----------------------------------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
+from blockbasis._utils import machine
 from blockbasis._utils.linalg import exponents_of
 from blockbasis._utils.parallel import single_threaded
 from blockbasis._utils.progress import counting
@@ -22,6 +23,8 @@ from blockbasis.kernels import Kernel
 _DOUBLE_POINTS = 16_000
 #: Rows on which the pace of a factorization is measured.
 _PILOT_ROWS = 500
+#: Dense matrices that a regression has at once: K, which is factorized and inverted in place, and what evaluates it.
+_MATRICES = 1.2
 
 
 def leave_one_out(
@@ -99,7 +102,11 @@ def ridge_walk(
     ------
     LinAlgError
         Where the matrix is not definite with any ridge.
+    MemoryError
+        Where the matrix does not fit into free memory.
     """
+    remedy = "a compressed fit, by memory, rank or tol"
+    machine.require_memory(int(_MATRICES * 8 * len(X) ** 2), remedy, what="regression")
     double, solved, errors = X.astype(np.float64, copy=False), list[ExactRidge](), dict[int, float]()
     count, exponent = counting("regression of all points", len(alphas)), int(exponents_of(Y).max())
 

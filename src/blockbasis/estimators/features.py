@@ -143,6 +143,7 @@ class BlockBasisFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kern
         X = self._check_X(X, reset=True)
         count = self._count()
         of_bandwidth, of_matrix, of_roots = self._streams(3)
+        X = X.astype(np.float64, copy=False)  # coefficients of smooth kernels amplify the rounding of float32
         A = self._factorize(X, self._kernel(self._bandwidth(X, of_bandwidth)), of_matrix)
         self.feature_map_ = self._map(A, count, of_roots)
         self.kernel_ = A.kernel
@@ -163,7 +164,7 @@ class BlockBasisFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kern
         check_is_fitted(self)
         X = self._check_X(X, reset=False)
         with reporting(self.verbose > 0):
-            return self.feature_map_(X, self._threads())
+            return self.feature_map_(X.astype(np.float64, copy=False), self._threads()).astype(X.dtype, copy=False)
 
     def _count(self) -> int:
         return check_integer(self.n_components, name="n_components", caller=self._caller, low=1)

@@ -185,13 +185,14 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         self
         """
         X, y = self._validated(X, y, multi_output=True, y_numeric=True)
-        X = check_points(X, name="X", caller=self._caller)
+        # Variances are differences of near numbers: entries of float32 leave them without a digit.
+        X = check_points(X, name="X", caller=self._caller, dtype=np.dtype(np.float64))
         searching, conditioning = self._streams(2)
         Y, unit = self._residuals(X, np.asarray(y, dtype=np.float64).reshape(len(y), -1))
         given = 0.0 if self._is_auto(self.alpha) else self._noise(len(X)) / unit
         start = self._start(X, unit, searching)
         restarts = check_integer(self.n_restarts_optimizer, name="n_restarts_optimizer", caller=self._caller, low=0)
-        data = Sample(X.astype(np.float64, copy=False), Y, np.broadcast_to(given, len(X)))
+        data = Sample(X, Y, np.broadcast_to(given, len(X)))
         chosen = most_likely(start, data, restarts, searching) if Y.any() else start
         signal = chosen.signal_variance
         noise = (given + chosen.noise) / signal + chosen.kernel.noise
@@ -233,7 +234,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std and return_cov can be asked for.")
         noisy = check_flag(include_noise, name="include_noise", caller=f"{self._caller}.predict")
-        X = self._check_X(X, reset=False)
+        X = self._check_X(X, reset=False).astype(np.float64, copy=False)
         mean = self._trend(X) + self._posterior.mean(X, self._threads()) * self._scale
         mean = mean[:, 0] if self._flat else mean
         noise = float(np.mean(self.noise_variance_)) / self.signal_variance_ if noisy else 0.0

@@ -46,7 +46,20 @@ class RealOperator(LinearOperator):
             return np.moveaxis(product.reshape(-1, *columns.shape[1:]), 0, -2)
         if np.iscomplexobj(V):
             return self._matmat(V.real) + 1j * self._matmat(V.imag)
+        if V.dtype.kind == "f" and V.dtype.itemsize > self.dtype.itemsize:
+            self._check_scale(V)
         return self._apply(np.asarray(V, dtype=self.dtype))
+
+    def _check_scale(self, V: FloatArray) -> None:
+        """Refuse columns that would overflow or vanish in the precision of the operator."""
+        sizes = np.maximum(V.max(axis=0, initial=0.0), -V.min(axis=0, initial=0.0))
+        low, high = float(np.finfo(self.dtype).tiny), float(np.finfo(self.dtype).max)
+        lost = np.isfinite(sizes) & (sizes > 0) & ((sizes < low) | (sizes > high))
+        if lost.any():
+            raise ValueError(
+                f"A vector that an operator of {self.dtype} is applied to must have a largest entry between {low:.2g} "
+                f"and {high:.2g}. Got {sizes[lost][0]:.3g} instead: scale it, or give dtype=float64 to the operator."
+            )
 
     def _matvec(self, v: Any) -> FloatArray:
         v = np.asarray(v)

@@ -28,6 +28,12 @@ _OPERATIONS_PER_ENTRY = 200.0
 #: Calls of NumPy functions, for the whole construction and for each cluster, each as long as that of a small block.
 _CALLS = 1_500
 _CALLS_PER_CLUSTER = 150
+#: Arrays of the size of a sampled block that a thread has at once: the entries and a scaled copy all the time, the
+#: distances or a factorization for a part of it.
+_BLOCK_COPIES = 2.5
+#: Dense copies of C while C is tested for negative eigenvalues, and while the eigenvalues are removed.
+_DENSE_COPIES = 2.0
+_REPAIR_COPIES = 2.5
 #: No warning is given below this many floats.
 _FEW_FLOATS = 10**5
 
@@ -134,19 +140,48 @@ def building_work(
 
 
 def working_bytes(
-    sizes: IntArray, built: IntArray, density: float, samples: SampleSizes, threads: int, *, cached: bool = False
+    sizes: IntArray,
+    built: IntArray,
+    density: float,
+    samples: SampleSizes,
+    threads: int,
+    *,
+    cached: bool = False,
+    single: bool = False,
+    keep_samples: bool = True,
 ) -> int:
-    """Peak bytes of a construction: the samples of one cluster on each thread, copies of C, and the check."""
-    n, total = int(sizes.sum()), int(built.sum())
+    """Peak bytes of a construction, in addition to the bytes that are kept at its end.
+
+    Each thread works on sampled blocks before C is made semi-definite: the larger of the two amounts counts. The other
+    parts stay until the end, some of them as pages that the allocator does not return to the system.
+
+    Parameters
+    ----------
+    sizes, built : ndarray of shape (n_clusters,)
+        Number of points and rank of each cluster.
+    density : float
+        Share of the off-diagonal blocks of C that is kept.
+    samples : SampleSizes
+    threads : int
+    cached : bool, default=False
+        Whether all entries of the matrix are evaluated once and cached.
+    single : bool, default=False
+        Whether kernel entries are float32 before the pass over the points.
+    keep_samples : bool, default=True
+        Whether small sampled blocks are kept for bases of higher ranks, and entries for a check.
+    """
+    n, total, k = int(sizes.sum()), int(built.sum()), len(sizes)
+    itemsize = 4 if single else 8
     rows, columns = _sample_shapes(sizes, built, samples, cached)
-    sampled = 5 * threads * int((rows * columns).max()) * 8 + 8 * min(int((rows * columns).sum()), KEPT_ENTRIES)
-    inner = 8 * int((3 * density + 1) * total**2)
-    check = 8 * n_checked(n) ** 2
-    if n <= n_checked(n) and len(sizes) == 1:  # the entries of a single cluster make one strip
+    blocks = rows * columns
+    largest = int(itemsize * _BLOCK_COPIES * np.sort(blocks)[-threads:].sum())
+    inner = int(8 * total**2 * (density / 2 + (_DENSE_COPIES if density == 1 else _REPAIR_COPIES)))
+    drafted = 8 * int((rows + np.minimum(samples.landmarks * built, columns)) @ built)
+    kept = itemsize * int(blocks[blocks <= KEPT_ENTRIES // k].sum()) if keep_samples else 0
+    check = itemsize * n_checked(n) ** 2 if keep_samples else 0
+    if n <= n_checked(n) and k == 1:  # the entries of a single cluster make one strip
         check *= 3
-    if cached:
-        check += 8 * n**2
-    return int(sizes @ built) * 8 + sampled + inner + check + int((rows * built).sum()) * 8
+    return max(largest, inner) + drafted + kept + check + (8 * n**2 if cached else 0)
 
 
 @dataclass(frozen=True)

@@ -126,6 +126,11 @@ class Request:
             return True
         return n <= _MAX_CACHED_POINTS and (self.counter.value > _SURVEYED_SHARE * n**2 or self._isolated)
 
+    @property
+    def evaluated(self) -> bool:
+        """Whether all entries have been evaluated, and are in memory."""
+        return "_entries" in vars(self)
+
     @cached_property
     def _isolated(self) -> bool:
         """Whether points have less energy with all other points than with themselves, estimated from a sample."""

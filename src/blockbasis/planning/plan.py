@@ -135,9 +135,9 @@ class Plan:
     @property
     def working_bytes(self) -> int:
         """Peak bytes of the construction, including the bytes that are kept."""
-        threads = min(os.cpu_count() or 1, self.n_clusters)
         sizes, ranks, density = self.partition.sizes, self.sketched, self.density
-        return self.nbytes + costs.working_bytes(sizes, ranks, density, FAST, threads, cached=self.known)
+        working = costs.working_bytes(sizes, ranks, density, FAST, self.threads, cached=self.known, single=self.single)
+        return self.nbytes + working
 
     @property
     def entries(self) -> int:
@@ -209,7 +209,7 @@ def make_plan(request: Request, partitioner: Partitioner, rng: np.random.Generat
     ranks, sketched = (ranks_of_all(best, partition.sizes, expected=expected) for expected in (True, False))
     if goal.memory is not None:
         ranks = sketched = _within_budget(request, partition, ranks)
-    elif partitioner.given is None and best.stored > costs.dense_floats(n):
+    elif partitioner.given is None and not (best.complete and best.stored <= costs.dense_floats(n)):
         # Compression does not pay: many clusters with identity bases take hardly more floats than the matrix.
         partition = partitioner(min(n, round(4 * np.sqrt(n))), partition_stream, effort=QUICK)
         ranks = sketched = partition.sizes.astype(np.intp)

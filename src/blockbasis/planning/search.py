@@ -100,9 +100,11 @@ def search_clusters(request: Request, partitioner: Partitioner, rng: np.random.G
         many = min(max(start, min(n // _SMALL_SIZE, round(2 * math.sqrt(n)))), largest)
         limit = first.stored if first.complete and request.goal.memory is None else math.inf
         survey_of_many = surveys(many, limit=limit)
-        if not first.complete:  # the first survey was stopped: the best number may be in between
+        if not first.complete and survey_of_many.complete:  # the best number may be in between
             surveys(round(math.sqrt(start * many)), limit=survey_of_many.stored)
         best = min(surveys.by_number, key=lambda k: _cost(request, surveys.by_number[k]))
+        while not surveys.by_number[best].complete and max(surveys.by_number) < largest:  # clusters are too large
+            best = surveys(min(2 * max(surveys.by_number), largest)).n_requested
     current = surveys.by_number[best]
     while not _surveyed_enough(request) and (k := _better_number(surveys, current, largest)) != current.n_requested:
         current = surveys(k)
