@@ -1,7 +1,8 @@
 """The search for a kernel, its metric, bandwidth and ridge: successive halving on growing samples.
 
 Bandwidths and ridges are chosen by leave-one-out. A metric has seen the targets of its sample, so that leave-one-out
-errors with it are too small: kernels and metrics are compared at rows outside of all samples, where there are enough.
+errors with it are too small: the winner is the best at rows outside of all samples, where there are enough. Metrics of
+few rows may be no good at other rows yet, and become so with more: the best by leave-one-out go on as well.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ _LARGEST_SAMPLE = 3200
 #: matter, metrics of a few hundred rows tell nothing, and the best candidate would be lost.
 _STAGES, _GROWTH = 3, 1.6
 _SMALLEST_SAMPLE = 200
-#: Candidates that go on to the second stage and to the third, beside the best one without a metric, which
-#: is compared with them on the same rows.
+#: Candidates that go on to the second stage and to the third, by leave-one-out, beside the best one at other rows and
+#: the best one without a metric, which are compared with them on the same rows.
 _KEPT = (3, 2)
 #: Rows outside of all samples at which trials are compared: so many times the largest sample at most. Where there are
 #: fewer than the least, leave-one-out compares them.
@@ -94,7 +95,8 @@ class Task:
 class Trial:
     """A candidate in a stage: its regression, or why there is none.
 
-    With ``added``, another trial of the stage: the mean of the kernels of both, with a ridge of its own.
+    With ``added``, another trial of the stage: the mean of the kernels of both, with a ridge of its own. ``elsewhere``
+    has the losses at rows outside of all samples, where there are enough.
     """
 
     candidate: Candidate
@@ -104,10 +106,23 @@ class Trial:
     regression: Regression | None
     failure: str = ""
     added: Trial | None = None
+    elsewhere: FloatArray | None = None
+
+    @property
+    def left_out_error(self) -> float:
+        """Mean squared leave-one-out residual."""
+        return math.inf if self.regression is None else self.regression.error
+
+    @property
+    def losses(self) -> FloatArray:
+        """What trials are compared by."""
+        assert self.regression is not None
+        return self.regression.losses if self.elsewhere is None else self.elsewhere
 
     @property
     def error(self) -> float:
-        return math.inf if self.regression is None else self.regression.error
+        """The mean of these."""
+        return math.inf if self.regression is None else float(self.losses.mean())
 
     @property
     def kernel_name(self) -> str:
@@ -218,7 +233,7 @@ def _halving(
     held_out = _sample(task, others, scale) if len(others) >= _FEWEST_HELD_OUT else None
     sizes, trials, plain = [len(rows) for rows in samples], list[Trial](), dict[RadialKernel, Regression]()
     going: list[tuple[Candidate, Regression | None]] = [(candidate, None) for candidate in candidates]
-    numbers = [len(candidates), *(min(kept + 1, len(candidates)) for kept in _KEPT)]
+    numbers = [len(candidates), *(min(kept + 2, len(candidates)) for kept in _KEPT)]
     advance = advancing(sum(number * size**3 for number, size in zip(numbers, sizes, strict=False)))
     for stage, (size, rows) in enumerate(zip(sizes, samples, strict=True)):
         sample = _sample(task, rows, scale, deadline)
@@ -232,17 +247,18 @@ def _halving(
         going = [(trial.candidate, trial.regression) for trial in _kept(done, (*_KEPT, len(done))[stage])]
         if time.perf_counter() > deadline:
             return trials
-    fitted = _kept(done, len(done))
+    fitted = sorted((trial for trial in done if trial.regression is not None), key=lambda trial: trial.error)
     if task.sums and fitted:
         trials += _sums(sample, held_out, fitted, task.grid)
     return trials
 
 
 def _kept(trials: Sequence[Trial], count: int) -> list[Trial]:
-    """The best, and the best without a metric, in the order of their errors."""
-    fitted = sorted((trial for trial in trials if trial.regression is not None), key=lambda trial: trial.error)
-    plain = [trial for trial in fitted[count:] if trial.candidate.metric == "none"]
-    return fitted[:count] + (plain[:1] if all(trial.candidate.metric != "none" for trial in fitted[:count]) else [])
+    """The best by leave-one-out, the best at other rows, and the best without a metric."""
+    fitted = sorted((trial for trial in trials if trial.regression is not None), key=lambda trial: trial.left_out_error)
+    plain = [trial for trial in fitted if trial.candidate.metric == "none"]
+    elsewhere = sorted(fitted, key=lambda trial: trial.error)
+    return list(dict.fromkeys(fitted[:count] + elsewhere[:1] + plain[:1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,14 +315,16 @@ class Attempt:
             yield tuned(self.sample, best.kernel, best.metric, best.place, self.grid)
 
 
-def _judged(fitted: Regression, sample: Sample, held_out: Sample | None, kernels: Sequence[Regression]) -> Regression:
-    """A regression of a sample, with the mean of some kernels, and its losses at the rows held out."""
+def _losses(
+    fitted: Regression, sample: Sample, held_out: Sample | None, kernels: Sequence[Regression]
+) -> FloatArray | None:
+    """Losses at the rows held out, of a regression of a sample with the mean of some kernels."""
     if held_out is None:
-        return fitted
+        return None
     values = np.zeros_like(held_out.Y)
     for each in kernels:
         values += each.whole_kernel()(held_out.X, sample.X) @ fitted.coefficients
-    return replace(fitted, losses=held_out.losses(held_out.Y - values / len(kernels)))
+    return held_out.losses(held_out.Y - values / len(kernels))
 
 
 def _trial(attempt: Attempt, stage: int) -> Trial:
@@ -315,15 +333,14 @@ def _trial(attempt: Attempt, stage: int) -> Trial:
     best: Regression | None = None
     try:
         for better in attempt.regressions():
-            if not math.isfinite(better.error):
-                continue
-            judged = _judged(better, attempt.sample, attempt.held_out, [better])
-            best = judged if best is None or judged.error < best.error else best
+            best = better if math.isfinite(better.error) else best
     except OutOfTime:
         failure = "there was no time for it"
     except (linalg.LinAlgError, ValueError) as error:
         failure = str(error)
-    return Trial(attempt.candidate, stage, len(attempt.sample.X), time.perf_counter() - begun, best, failure)
+    elsewhere = None if best is None else _losses(best, attempt.sample, attempt.held_out, [best])
+    seconds = time.perf_counter() - begun
+    return Trial(attempt.candidate, stage, len(attempt.sample.X), seconds, best, failure, elsewhere=elsewhere)
 
 
 def _sums(sample: Sample, held_out: Sample | None, trials: Sequence[Trial], grid: Grid) -> list[Trial]:
@@ -337,8 +354,8 @@ def _sums(sample: Sample, held_out: Sample | None, trials: Sequence[Trial], grid
         K = (own.whole_kernel()(sample.X) + added.whole_kernel()(sample.X)) / 2
         with suppress(OutOfTime, linalg.LinAlgError):
             fitted = with_best_ridge(sample, K, _middle(own, added), grid)
-            judged = _judged(fitted, sample, held_out, (own, added))
-            made.append(replace(best, seconds=time.perf_counter() - begun, regression=judged, added=other))
+            losses, seconds = _losses(fitted, sample, held_out, (own, added)), time.perf_counter() - begun
+            made.append(replace(best, seconds=seconds, regression=fitted, added=other, elsewhere=losses))
     return made
 
 
@@ -363,7 +380,7 @@ def _no_worse(trial: Trial, than: Trial) -> bool:
     """Whether the errors at the same points differ by at most a standard error."""
     if trial.regression is None or than.regression is None or not math.isfinite(trial.error):
         return False
-    difference = trial.regression.losses - than.regression.losses
+    difference = trial.losses - than.losses
     return float(difference.mean()) <= float(difference.std()) / math.sqrt(len(difference))
 
 

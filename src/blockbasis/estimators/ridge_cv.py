@@ -1,4 +1,4 @@
-"""Kernel ridge regression and classification with everything chosen by leave-one-out."""
+"""Kernel ridge regression and classification with everything chosen from the data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from blockbasis.operators.storage import storable
 
 @storable
 class KernelRidgeCV(RidgeSearch, RidgeRegressor):
-    """Kernel ridge regression with kernel, metric, bandwidth and ridge chosen by leave-one-out.
+    """Kernel ridge regression with kernel, metric, bandwidth and ridge chosen from the data.
 
     Nothing needs to be given: columns are scaled, targets centred, and what is chosen is chosen on growing samples, of
     which each keeps the best candidates. The winner learns from all points, as `KernelRidge` does.
@@ -161,7 +161,7 @@ X_fit_
 
 @storable
 class KernelRidgeClassifierCV(RidgeSearch, RidgeClassifier):
-    """Classification by kernel ridge regression with kernel, metric, bandwidth and ridge chosen by leave-one-out.
+    """Classification by kernel ridge regression with kernel, metric, bandwidth and ridge chosen from the data.
 
     Parameters
     ----------
