@@ -28,6 +28,7 @@ from blockbasis.estimators._metric_learning import (
     OutOfTime,
     Regression,
     Sample,
+    regression,
     rounds,
     tuned,
     with_best_ridge,
@@ -50,6 +51,8 @@ _KEPT = (3, 2)
 _HELD_OUT, _FEWEST_HELD_OUT = 2, 1000
 #: Rounds of a metric in a stage, at most.
 _ROUNDS = 6
+#: Rounds have lost a metric of the stage before where it has less than this share of their error.
+_LOST = 0.9
 #: Regressions of a candidate in the first stage, about.
 _REGRESSIONS = 40
 
@@ -296,12 +299,19 @@ class Attempt:
             self.plain[family] = tuned(self.sample, family, none, start, self.grid)
         return self.plain[family]
 
+    def with_metric_before(self) -> Regression | None:
+        """The regression by the metric, bandwidth and ridge of the stage before; None in the first."""
+        if self.before is None:
+            return None
+        return regression(self.sample, self.before.kernel, self.before.metric, self.before.place, self.grid)
+
     def regressions(self) -> Iterator[Regression]:
         """Better and better ones.
 
         A metric of few rows is noisy, and rounds do not forget it: every stage begins without one. A bandwidth and a
         ridge, in steps, are as good for more rows, so that from the second stage on the rounds take those of the stage
-        before, and they are tuned once more in the end only.
+        before, and they are tuned once more in the end only. Where few of many columns matter, the gradients without a
+        metric may point nowhere: rounds that lose what the stage before had found begin again from its metric.
         """
         first, kind = self.without_metric(), self.candidate.metric
         yield first
@@ -311,6 +321,13 @@ class Attempt:
         for after in rounds(self.sample, first, kind, _ROUNDS, self.grid, place):
             best = after
             yield best
+        again = self.with_metric_before()
+        if again is not None and again.error < _LOST * best.error:
+            best = again
+            yield best
+            for after in rounds(self.sample, again, kind, _ROUNDS, self.grid, place):
+                best = after
+                yield best
         if place is not None and best is not first:
             yield tuned(self.sample, best.kernel, best.metric, best.place, self.grid)
 
