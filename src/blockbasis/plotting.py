@@ -6,8 +6,5 @@ from blockbasis.report.figures import MARKERS as MARKERS
 from blockbasis.report.figures import legend_below as legend_below
 from blockbasis.report.figures import panels as panels
 from blockbasis.report.figures import runs_and_mean as runs_and_mean
-from blockbasis.report.figures import save_figure
 from blockbasis.report.figures import shared_legend as shared_legend
 from blockbasis.report.figures import style as style
-
-save = save_figure

@@ -23,26 +23,26 @@ def said(monkeypatch, capsys):
 
 @pytest.mark.parametrize("error", [ValueError, TypeError, OSError, ImportError, MemoryError])
 def test_what_a_user_can_mend_is_one_line(said, error):
-    with pytest.raises(typer.Exit) as caught, console.errors_said():
+    with pytest.raises(typer.Exit) as caught, console.print_errors():
         raise error("[x] is wrong")
     assert caught.value.exit_code == 1
     assert said() == "Error: [x] is wrong"
 
 
 def test_other_errors_keep_their_traceback():
-    with pytest.raises(ZeroDivisionError), console.errors_said():
+    with pytest.raises(ZeroDivisionError), console.print_errors():
         raise ZeroDivisionError
 
 
 def test_an_interrupt_ends_with_its_number(said):
-    with pytest.raises(typer.Exit) as caught, console.errors_said("Go on later."):
+    with pytest.raises(typer.Exit) as caught, console.print_errors("Go on later."):
         raise KeyboardInterrupt
     assert caught.value.exit_code == 130
     assert said() == "Go on later."
 
 
 def test_warnings_are_said_without_their_place(said):
-    with console.warnings_said():
+    with console.print_warnings():
         warnings.warn("slow", UserWarning, stacklevel=1)
     assert said() == "Warning: slow"
 
@@ -50,7 +50,7 @@ def test_warnings_are_said_without_their_place(said):
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 def test_a_request_to_end_is_an_exception_inside_and_nothing_outside():
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(SystemExit) as caught, console.ended_cleanly():
+    with pytest.raises(SystemExit) as caught, console.exit_on_sigterm():
         os.kill(os.getpid(), signal.SIGTERM)
     assert caught.value.code == 128 + signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) is before
@@ -65,7 +65,7 @@ def test_unknown_names_have_their_nearest_or_all(said):
 
 
 def test_bars_go_when_the_work_is_done(said):
-    with console.bars():
+    with console.progress_bars():
         advance = counting("stage", 2)
         advance()
         advance()

@@ -279,7 +279,7 @@ def test_an_extension_estimates_its_own_error(seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_new_points_unlike_the_old_ones_are_told_of(seed):
     rng = np.random.default_rng(seed)
-    X, new = rng.normal(size=(1_200, 3)), 2.5 * rng.normal(size=(300, 3))
+    X, new = rng.normal(size=(1_200, 3)), 4.0 * rng.normal(size=(300, 3))
     A = bb.factorize(X, bb.Gaussian(1.0), tol=1e-2, rng=seed)
     with pytest.warns(AccuracyWarning, match="many new points are far"):
         B = A.extend(new)

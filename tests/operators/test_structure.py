@@ -11,10 +11,10 @@ import blockbasis as bb
 from blockbasis.operators.archive import StorageError
 from blockbasis.operators.extension import Extension
 from blockbasis.operators.structure import (
+    check_basis_size,
     check_extensions,
     check_inner,
     check_partition,
-    check_ranks,
     integers,
     numbers,
 )
@@ -27,7 +27,7 @@ def A(points):
 
 def test_what_a_factorization_holds_is_accepted(A):
     check_partition(A.partition, "")
-    check_ranks(A.ranks, A.partition, A.basis.size, "")
+    check_basis_size(A.ranks, A.partition, A.basis.size, "")
     check_inner(A.inner, A.basis, A.basis)
     check_extensions(A.extensions, A.basis)
 
@@ -70,9 +70,9 @@ def test_points_that_are_in_no_cluster_or_in_two(A):
 
 def test_ranks_that_the_values_do_not_have(A):
     with pytest.raises(StorageError, match=r"basis\.ranks must be those of 7 values"):
-        check_ranks(A.ranks, A.partition, 7, "")
+        check_basis_size(A.ranks, A.partition, 7, "")
     with pytest.raises(StorageError, match=r"basis\.ranks must be at least 0"):
-        check_ranks(-A.ranks, A.partition, A.basis.size, "")
+        check_basis_size(-A.ranks, A.partition, A.basis.size, "")
 
 
 def test_an_inner_matrix_of_other_ranks(A, points):

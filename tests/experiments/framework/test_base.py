@@ -59,7 +59,7 @@ def test_parts_are_written_and_read_again(tmp_path):
     assert part.rows == ({"n": 3, "error": 0.5, "budgets": [1, 2]},)
     with pytest.raises(ValueError, match="JSON"):
         write_json(tmp_path / "a.json", [Part({}, 1.0, 2.0, ({"error": np.inf},))])
-    with pytest.raises(TypeError, match="does not belong into a row"):
+    with pytest.raises(TypeError, match="must be JSON types. Got ndarray"):
         write_json(tmp_path / "a.json", [Part({}, 1.0, 2.0, ({"error": np.zeros(2)},))])
     assert read_json(tmp_path / "a.json")[0] == [part]  # a file is replaced as a whole, or not at all
 

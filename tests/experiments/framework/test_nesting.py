@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from blockbasis.experiments import EXPERIMENTS, Part, Result
-from blockbasis.experiments.framework.nesting import describe, judge_nested
+from blockbasis.experiments.framework.nesting import class_size_and_radius, judge_nested
 
 
 def test_a_class_is_described_by_its_size_and_its_radius():
     X = np.array([[0.0, 0.0], [2.0, 0.0], [9.0, 9.0]])
-    assert describe(X, np.array([1, 1, 0]), 1) == {"size": 2, "radius": pytest.approx(1.0)}
+    assert class_size_and_radius(X, np.array([1, 1, 0]), 1) == {"size": 2, "radius": pytest.approx(1.0)}
 
 
 @pytest.mark.parametrize(("last", "holds"), [(1.0, True), (2.0, False), (8.0, False)])
