@@ -42,7 +42,7 @@ def test_small_matrices_and_full_ones_are_left_to_dense_factorizations():
 @pytest.mark.parametrize("seed", range(2))
 def test_solutions_and_blocks_of_the_inverse_are_those_of_the_dense_matrix(seed):
     C = band(40, 20, seed)
-    (form,) = components.factorize_shifted(C, tuple(np.eye(20) for _ in range(40))).forms
+    (form,) = components.factorize_shifted(C, tuple(np.eye(20) for _ in range(40))).factorizations
     assert isinstance(form, SkylineFactorization)
     M, W = np.eye(800) + C.todense(), np.random.default_rng(1).normal(size=(800, 3))
     np.testing.assert_allclose(form.solve(W), np.linalg.solve(M, W), atol=1e-10)
