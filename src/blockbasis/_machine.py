@@ -14,6 +14,8 @@ except ImportError:  # Windows
 
 _PROC = Path("/proc")
 _CGROUPS = Path("/sys/fs/cgroup")
+#: Buffers of the two OpenBLAS of NumPy and SciPy, 32 MiB each, and a little more.
+_BLAS_BYTES = 80 * 10**6
 #: Names of a limit and a use of memory, and of the pages of files among it that the system takes back when it must.
 _VERSION_2 = ("memory.max", "memory.current", ("active_file", "inactive_file"))
 _VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", ("total_active_file", "total_inactive_file"))
@@ -46,6 +48,23 @@ def require_memory(needed: int, remedy: str, *, what: str = "factorization") -> 
         raise MemoryError(
             f"This {what} would take about {needed / 1e9:.2g} GB, and {free / 1e9:.2g} GB are free. "
             f"What would fit: {remedy}."
+        )
+
+
+def require_address_space() -> None:
+    """Refuse linear algebra where a limit of the address space leaves no room for the buffers of OpenBLAS.
+
+    OpenBLAS asks for its buffers again and again, without end, where the system has none to give.
+
+    Raises
+    ------
+    MemoryError
+    """
+    left = _left_of_address_space()
+    if left is not None and left < _BLAS_BYTES:
+        raise MemoryError(
+            f"Linear algebra takes about {_BLAS_BYTES / 1e6:.0f} MB, and the limit of the address space leaves "
+            f"{max(left, 0) / 1e6:.0f} MB."
         )
 
 

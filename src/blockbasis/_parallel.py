@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from joblib import effective_n_jobs
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
+from blockbasis._machine import require_address_space
 from blockbasis._validation import check_threads
 from blockbasis.progress import counting
 
@@ -95,6 +96,7 @@ def single_threaded() -> Iterator[None]:
     if getattr(_own, "inside", False):
         yield
         return
+    require_address_space()
     _blas_limit.take()
     _own.inside = True
     try:
