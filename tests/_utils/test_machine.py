@@ -109,3 +109,22 @@ def test_what_does_not_fit_is_refused(monkeypatch):
         machine.require_memory(2 * 10**9, "less", what="fit")
     monkeypatch.setattr(machine, "available_memory", lambda: None)
     machine.require_memory(10**18, "less")
+
+
+@pytest.mark.skipif(machine.resource is None, reason="limits of POSIX")
+def test_too_little_address_space_for_blas_is_refused_and_not_waited_for():
+    """OpenBLAS asked for its buffers without end in a process with 23 MB left."""
+    code = """
+import resource
+import numpy as np
+import blockbasis as bb
+X = np.random.default_rng(0).normal(size=(5000, 5))
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 23_000_000, resource.RLIM_INFINITY))
+try:
+    bb.factorize(X, bb.Gaussian(2.0), tol=1e-2, rng=0)
+except MemoryError as error:
+    print(error)
+"""
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert "the limit of the address space leaves" in shown.stdout

@@ -14,6 +14,8 @@ except ImportError:  # Windows
 
 _PROC = Path("/proc")
 _CGROUPS = Path("/sys/fs/cgroup")
+#: Buffers of the two OpenBLAS libraries of NumPy and SciPy, 32 MiB each, with a margin.
+_BLAS_BYTES = 80 * 10**6
 #: Files with the memory limit and the memory use of a control group, and its reclaimable file pages in memory.stat.
 _VERSION_2 = ("memory.max", "memory.current", ("active_file", "inactive_file"))
 _VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", ("total_active_file", "total_inactive_file"))
@@ -46,6 +48,23 @@ def require_memory(needed: int, remedy: str, *, what: str = "factorization") -> 
         raise MemoryError(
             f"This {what} would take about {needed / 1e9:.2g} GB, and {free / 1e9:.2g} GB are free. "
             f"What would fit: {remedy}."
+        )
+
+
+def require_address_space() -> None:
+    """Raise an error where a limit of the address space leaves no room for the buffers of OpenBLAS.
+
+    OpenBLAS requests its buffers repeatedly, without end, where the system cannot provide them.
+
+    Raises
+    ------
+    MemoryError
+    """
+    left = _address_space_margin()
+    if left is not None and left < _BLAS_BYTES:
+        raise MemoryError(
+            f"Linear algebra takes about {_BLAS_BYTES / 1e6:.0f} MB, and the limit of the address space leaves "
+            f"{max(left, 0) / 1e6:.0f} MB."
         )
 
 

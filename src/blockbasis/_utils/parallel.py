@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from joblib import effective_n_jobs
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
+from blockbasis._utils.machine import require_address_space
 from blockbasis._utils.progress import counting
 from blockbasis._utils.validation import check_threads
 
@@ -97,6 +98,7 @@ def single_threaded() -> Iterator[None]:
     if getattr(_thread_state, "inside", False):
         yield
         return
+    require_address_space()
     _blas_limit.acquire()
     _thread_state.inside = True
     try:
