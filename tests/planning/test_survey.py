@@ -115,7 +115,7 @@ def test_related_ranks_are_those_of_related_clusters():
 
 def test_clusters_of_too_high_a_rank_are_not_surveyed_further(monkeypatch):
     """Heavy tails leave most points in one cluster: planning gives up, says so, and keeps clusters whole."""
-    monkeypatch.setattr(module, "_HIGHEST_RANK", 40)
+    monkeypatch.setattr(module, "_MAX_RANK", 40)
     X, goal = np.random.default_rng(0).standard_cauchy(size=(1200, 3)), Goal(1e-2, None)
     found = surveyed(X, 1.0, goal, 2, 0)
     assert not found.complete

@@ -47,7 +47,7 @@ _SUBSET_POINTS = 20_000
 _SUBSET_POINTS_PER_CLUSTER = 60
 #: Rank above which clusters are too large to be surveyed further, unless their number is given. The time grows with the
 #: cube of the rank, and heavy tails leave most points in one cluster.
-_MAX_RANK = 600
+_MAX_RANK = 1000
 #: Ranks that turn out too small grow at least by the first factor, and to the second multiple of the extrapolated rank.
 _MIN_GROWTH = 1.3
 _RANK_MARGIN = 1.15
@@ -203,10 +203,10 @@ def survey(
         pending = np.flatnonzero((required >= ranks) & (ranks < limits))
         if not len(pending) or (not summary.complete and summary.allocation.stored(required) > limit):
             return summary
-        if partitioner.given is None and int(ranks[pending].max()) > _MAX_RANK:
-            return replace(summary, complete=False)
         grown = np.clip(_RANK_MARGIN * required, _MIN_GROWTH * ranks, 2 * ranks)
         ranks[pending] = np.minimum(np.ceil(grown), limits).astype(np.intp)[pending]
+        if partitioner.given is None and int(ranks[pending].max()) > _MAX_RANK:
+            return replace(summary, complete=False)
 
 
 def _required_ranks(request: Request, result: Survey, largest: IntArray) -> IntArray:
