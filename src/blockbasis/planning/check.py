@@ -20,7 +20,7 @@ from blockbasis._parallel import map_threads
 from blockbasis._typing import FloatArray, IntArray
 from blockbasis.construction.diagonal import limit_rows
 from blockbasis.construction.pipeline import Draft
-from blockbasis.matrix import KernelMatrix
+from blockbasis.matrix import CachedKernelMatrix, KernelMatrix
 from blockbasis.operators.error_estimate import ErrorEstimate
 from blockbasis.operators.inner import InnerMatrix
 from blockbasis.partition import Partition
@@ -279,7 +279,7 @@ def _draw(
 ) -> list[list[Stratum]]:
     """Strata of every cluster; half of the checked points in proportion to its size, half by its expected error."""
     n, sizes = partition.n_points, partition.sizes
-    wanted = n_checked(n)
+    wanted = n if isinstance(matrix, CachedKernelMatrix) else n_checked(n)  # entries that are known cost nothing
     if wanted == n:
         return [[Stratum(np.arange(c.start, c.stop), c.stop - c.start)] for c in partition.clusters]
     by_error = np.sqrt(sizes * np.maximum(expected, 0))
