@@ -7,7 +7,7 @@ import blockbasis as bb
 from blockbasis.construction.method import FAST, Method
 from blockbasis.construction.pipeline import Construction, assemble, make_bases, sketched_draft
 from blockbasis.datasets import unit_cube_mixture
-from blockbasis.kernels.evaluator import KernelMatrix
+from blockbasis.kernels.evaluator import CachedKernelMatrix, Counter, KernelMatrix
 from blockbasis.operators.entries import Entries
 from blockbasis.partition import from_labels, kmeans
 from blockbasis.planning import check as module
@@ -100,3 +100,14 @@ def test_pairs_that_hold_too_much_are_not_dropped(share):
     energies = (K.reshape(8, 40, 8, 40) ** 2).sum(axis=(1, 3))
     assert energies[~kept].sum() <= budget
     assert (kept == kept.T).all() and not kept.all()
+
+
+def test_all_entries_are_checked_where_all_are_cached():
+    """A sample of the points can miss the few points that have much of the error."""
+    X = np.random.default_rng(0).normal(size=(4200, 2))
+    matrix = CachedKernelMatrix(bb.Gaussian(1e-9), X, np.eye(len(X)), np.arange(len(X)), Counter())
+    partition = from_labels(X, np.arange(len(X)) * 3 // len(X))
+    check = HeldOutCheck(matrix, partition, np.ones(3), np.random.default_rng(0))
+    checked = np.concatenate(check.points)
+    np.testing.assert_array_equal(np.sort(checked), np.arange(len(X)))
+    assert check.norm == pytest.approx(len(X))

@@ -22,7 +22,7 @@ from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.construction.diagonal import limit_rows
 from blockbasis.construction.inner_matrix import smallest_within
 from blockbasis.construction.pipeline import Draft
-from blockbasis.kernels.evaluator import KernelMatrix
+from blockbasis.kernels.evaluator import CachedKernelMatrix, KernelMatrix
 from blockbasis.operators.error_estimate import ErrorEstimate
 from blockbasis.operators.inner import InnerMatrix
 from blockbasis.partition import Partition
@@ -288,7 +288,7 @@ def _draw_strata(
 ) -> list[list[Stratum]]:
     """Strata of every cluster; half of the checked points in proportion to its size, half by its expected error."""
     n, sizes = partition.n_points, partition.sizes
-    total = n_checked(n)
+    total = n if isinstance(matrix, CachedKernelMatrix) else n_checked(n)  # cached entries cost nothing
     if total == n:
         return [[Stratum(np.arange(c.start, c.stop), c.stop - c.start)] for c in partition.clusters]
     by_error = np.sqrt(sizes * np.maximum(expected, 0))

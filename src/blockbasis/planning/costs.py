@@ -178,8 +178,9 @@ def working_bytes(
     inner = int(8 * total**2 * (density / 2 + (_DENSE_COPIES if density == 1 else _REPAIR_COPIES)))
     drafted = 8 * int((rows + np.minimum(samples.landmarks * built, columns)) @ built)
     kept = itemsize * int(blocks[blocks <= KEPT_ENTRIES // k].sum()) if keep_samples else 0
-    check = itemsize * n_checked(n) ** 2 if keep_samples else 0
-    if n <= n_checked(n) and k == 1:  # the entries of a single cluster make one strip
+    checked = n if cached else n_checked(n)
+    check = itemsize * checked**2 if keep_samples else 0
+    if n <= checked and k == 1:  # the entries of a single cluster make one strip
         check *= 3
     return max(largest, inner) + drafted + kept + check + (8 * n**2 if cached else 0)
 
