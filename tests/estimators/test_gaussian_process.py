@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 import blockbasis as bb
 from blockbasis import GaussianProcessRegressor
+from blockbasis._utils import machine
 from blockbasis.estimators import _likelihood, _local_posterior, gaussian_process
 
 FIXED = {"bandwidth": 1.5, "signal_variance": 2.0, "alpha": 0.1, "mean": None, "random_state": 0}
@@ -453,3 +454,9 @@ def test_deviations_of_float32_points_are_those_of_the_textbook():
     K = kernel(X.astype(np.float64))
     variances = 1 - np.einsum("ij,ji->i", K, np.linalg.solve(K + 0.1 * np.eye(30), K))
     np.testing.assert_allclose(deviations**2, variances, atol=1e-6)
+
+
+def test_a_process_that_does_not_fit_is_refused(data, monkeypatch):
+    monkeypatch.setattr(machine, "available_memory", lambda: 10**7)
+    with pytest.raises(MemoryError, match="This process would take"):
+        GaussianProcessRegressor(**FIXED).fit(*data[:2])

@@ -9,6 +9,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from blockbasis._utils import machine
 from blockbasis._utils.progress import reporting
 from blockbasis._utils.typing import FloatArray
 from blockbasis._utils.validation import (
@@ -43,6 +44,11 @@ from blockbasis.solvers.ridge_system import RidgeSystem
 _START_NOISE = 0.1
 #: Stands for the squared unit of targets that do not vary.
 _NOTHING = 1e-300
+
+#: Dense matrices of the sample that a likelihood and its gradient have at once, and bytes that a thread takes for
+#: neighbourhoods and the buffers of OpenBLAS.
+_LIKELIHOOD_MATRICES = 9
+_THREAD_BYTES = 100 * 10**6
 
 
 @storable
@@ -187,6 +193,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         X, y = self._validated(X, y, multi_output=True, y_numeric=True)
         # Variances are differences of near numbers: entries of float32 leave them without a digit.
         X = check_points(X, name="X", caller=self._caller, dtype=np.dtype(np.float64))
+        needed = _LIKELIHOOD_MATRICES * 8 * min(len(X), SAMPLE_POINTS) ** 2 + self._threads() * _THREAD_BYTES
+        machine.require_memory(needed, "fewer points, or a compressed KernelRidge", what="process")
         searching, conditioning = self._streams(2)
         Y, unit = self._residuals(X, np.asarray(y, dtype=np.float64).reshape(len(y), -1))
         given = 0.0 if self._is_auto(self.alpha) else self._noise(len(X)) / unit
