@@ -1,4 +1,4 @@
-"""Search for the number of clusters, by surveys of a few numbers that differ by factors of two."""
+"""Search for the number of clusters, by surveys of a few numbers that differ by factors of 1.4 to 2."""
 
 from __future__ import annotations
 
