@@ -28,6 +28,8 @@ _OPERATIONS_PER_ENTRY = 200.0
 #: Calls of NumPy functions, for the whole construction and for each cluster, each as long as that of a small block.
 _CALLS = 1_500
 _CALLS_PER_CLUSTER = 150
+#: Cholesky factorizations of C, and Krylov spaces that take as long, while negative eigenvalues are removed.
+_REPAIR_FACTORIZATIONS = 10.0
 #: Arrays of the size of a sampled block that a thread has at once: the entries and a scaled copy all the time, the
 #: distances or a factorization for a part of it.
 _BLOCK_COPIES = 2.5
@@ -139,6 +141,11 @@ def building_work(
     return Work(int(pass_entries), int(entries), pass_operations, operations, calls)
 
 
+def repair_operations(ranks: IntArray) -> float:
+    """Operations that make C semi-definite where blocks were dropped."""
+    return _REPAIR_FACTORIZATIONS * float(ranks.sum()) ** 3 / 3
+
+
 def working_bytes(
     sizes: IntArray,
     built: IntArray,
@@ -193,10 +200,10 @@ class Rates:
     operation: float
     call: float
 
-    def seconds(self, work: Work, threads: int) -> float:
-        """Seconds of the given work; a fixed share of the work runs on one thread."""
+    def seconds(self, work: Work, threads: int, repair: float = 0.0) -> float:
+        """Seconds of the given work, of which a fixed share runs on one thread, and of the operations of a repair."""
         spent = self.entry * work.entries + self.operation * work.operations / _EFFICIENCY
-        return spent * (0.2 + 0.8 / threads) + self.call * work.calls
+        return spent * (0.2 + 0.8 / threads) + self.call * work.calls + self.operation * repair
 
 
 def measure_rates(matrix: KernelMatrix) -> Rates:

@@ -147,7 +147,8 @@ class Plan:
     @property
     def seconds(self) -> float:
         """Time of the construction, from the counted work and the measured rates."""
-        return self.rates.seconds(self._work, self.threads)
+        repair = costs.repair_operations(self.ranks) if self.density < 1 else 0.0
+        return self.rates.seconds(self._work, self.threads, repair)
 
     @property
     def _work(self) -> costs.Work:
