@@ -41,6 +41,8 @@ def test_ranks_are_no_goal_and_nothing_is_a_tolerance(points):
         ({"ridge": 1.0, "rank": 5}, "'ridge' parameter of f goes with 'tol' only. Got it with 'rank'"),
         ({"ridge": 1.0, "memory": 9999}, "'ridge' parameter of f goes with 'tol' only. Got it with 'memory'"),
         ({"tol": 0.01, "cutoff": 0.02}, "'cutoff' parameter of f must be below 'tol'"),
+        ({"cutoff": 0.02}, "below 'tol'. Got 0.02 with tol=0.001"),
+        ({"tol": 0.1, "cutoff": 0.02, "inner": "exact"}, "'cutoff' parameter of f must be left out with inner='exact'"),
         ({"ridge": 1.0, "algorithm": "paper"}, "'ridge' parameter of f must be left out"),
         ({"memory": 9999, "algorithm": "paper"}, "'memory' parameter of f must be left out"),
         ({"tol": 0.1, "sampling": "uniform"}, "'rank' parameter of f must be given with sampling='uniform'"),

@@ -21,7 +21,7 @@ from blockbasis._arguments import (
 from blockbasis._utils import machine
 from blockbasis._utils.parallel import check_n_jobs, single_threaded
 from blockbasis._utils.progress import Listener, reporting
-from blockbasis._utils.typing import Seed
+from blockbasis._utils.typing import IntArray, Seed
 from blockbasis._utils.validation import (
     check_choice,
     check_dtype,
@@ -32,7 +32,7 @@ from blockbasis._utils.validation import (
     check_rng,
 )
 from blockbasis.construction.cross import cross_factorization
-from blockbasis.construction.method import ACCURATE
+from blockbasis.construction.method import ACCURATE, Method
 from blockbasis.construction.pipeline import factorize_with_ranks, sample_sizes
 from blockbasis.exceptions import PerformanceWarning
 from blockbasis.kernels import Kernel, as_kernel
@@ -76,7 +76,7 @@ def factorize(
     Parameters
     ----------
     X : array-like of shape (n, d)
-        Points, finite real numbers. The computation is in float32 where the points are.
+        Points, finite real numbers. The result is in float32 where the points are.
     kernel : Kernel or callable
         A kernel such as ``Gaussian(1.0)`` or ``Gaussian([1.0, 5.0]) + White(0.1)``, a kernel of scikit-learn, or a
         function k(X, Y) -> array that is symmetric and positive definite. Clusters are made in the coordinates of the
@@ -114,7 +114,8 @@ def factorize(
     basis : default=None
         Deprecated and without effect: one basis serves products, solves and new points.
     inner : {"sampled", "exact"}, default="sampled"
-        "exact" evaluates every entry of the matrix.
+        "exact" evaluates every entry of the matrix: C is then the best one for U and D, and ``error_estimate`` is an
+        upper bound, that of a sampled C.
     diagonal : bool, default=None
         Whether the residual of the diagonal may be stored in D; None is the default of the algorithm. With ``tol``, D
         is used only where it reduces the error by more than n floats are worth.
@@ -123,8 +124,8 @@ def factorize(
         semi-definite, or for no dropped blocks where ``tol`` is not given. With a cutoff, C may be indefinite: see
         `BlockBasis.cutoff`.
     dtype : {numpy.float32, numpy.float64}, default=None
-        Dtype of the computation and of the result; None is that of ``X``. ``algorithm="paper"`` always computes in
-        float64: its few rows amplify rounding.
+        Dtype of the result; None is that of ``X``. Bases are computed in float64. Samples are evaluated in float32
+        where ``tol`` is at least 3e-4.
     rng : int, Generator or None
         Seed. The result depends on the seed, and not on ``n_jobs``.
     n_jobs : int, default=None
@@ -142,6 +143,8 @@ def factorize(
     -----
     PerformanceWarning
         When the tolerance needs more floats than the dense matrix has.
+    AccuracyWarning
+        When the check does not show that the tolerance is met.
 
     Raises
     ------
@@ -210,13 +213,7 @@ def factorize(
             clusters = partitioner(partitioner.n_clusters or default_clusters(X.shape[0]), streams[0])
             ranks = check_ranks(rank, clusters.n_clusters, name="rank", caller=caller)
         matrix = KernelMatrix(core, X[clusters.order], counter=counter)
-        sizes, built = clusters.sizes, np.minimum(ranks, clusters.sizes)
-        kept = costs.stored_floats(sizes, built, diagonal=True) * matrix.dtype.itemsize
-        samples = sample_sizes(method, matrix.shape[0])
-        working = costs.working_bytes(sizes, built, 1.0, samples, n_jobs, keep_samples=False)
-        machine.require_memory(kept + working, "smaller ranks")
-        A = factorize_with_ranks(matrix, clusters, ranks, method, (streams[1], streams[2]), n_jobs)
-        return _with_kernel(A, kernel)
+        return _with_kernel(_build_ranks(matrix, clusters, ranks, method, streams, n_jobs), kernel)
 
 
 def plan(
@@ -391,6 +388,23 @@ def _make_plan(request: Request, partitioner: Partitioner, streams: list[np.rand
     """Check a kernel function, then plan."""
     check_function(KernelMatrix(request.kernel, request.X, counter=request.counter), streams[4], semidefinite=True)
     return make_plan(request, partitioner, streams[3])
+
+
+def _build_ranks(
+    matrix: KernelMatrix,
+    partition: Partition,
+    ranks: IntArray,
+    method: Method,
+    streams: list[np.random.Generator],
+    n_jobs: int,
+) -> BlockBasis:
+    """Check the memory, then build a factorization of the given ranks."""
+    sizes, built = partition.sizes, np.minimum(ranks, partition.sizes)
+    kept = costs.stored_floats(sizes, built, diagonal=True) * matrix.dtype.itemsize
+    samples = sample_sizes(method, matrix.shape[0])
+    working = costs.working_bytes(sizes, built, 1.0, samples, n_jobs, keep_samples=False)
+    machine.require_memory(kept + working, "smaller ranks")
+    return factorize_with_ranks(matrix, partition, ranks, method, (streams[1], streams[2]), n_jobs)
 
 
 def _build_plan(plan: Plan, request: Request, streams: list[np.random.Generator]) -> BlockBasis:

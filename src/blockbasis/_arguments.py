@@ -71,7 +71,14 @@ def check_goal(
         raise ValueError(f"The 'ridge' parameter of {caller} goes with 'tol' only. Got it with '{given[0]}'.")
     if rank is not None:
         return None
-    if method.cutoff is not None and memory is None and method.cutoff >= (DEFAULT_TOL if tol is None else tol):
+    if tol is not None or memory is None:
+        tol = DEFAULT_TOL if tol is None else check_fraction(tol, name="tol", caller=caller)
+    if method.cutoff is not None and method.inner == "exact" and not method.paper:
+        raise ValueError(
+            f"The 'cutoff' parameter of {caller} must be left out with inner='exact', which has all blocks of C, "
+            f"unless 'rank' is given. Got {method.cutoff} instead."
+        )
+    if method.cutoff is not None and tol is not None and method.cutoff >= tol:
         raise ValueError(
             f"The 'cutoff' parameter of {caller} must be below 'tol'. Got {method.cutoff} with tol={tol} instead."
         )
@@ -90,11 +97,7 @@ def check_goal(
     if memory is not None:
         floats = check_memory(memory, X.itemsize, X.shape[0], name="memory", caller=caller)
         return Goal(None, floats, everything=isinstance(memory, str))
-    return Goal(
-        DEFAULT_TOL if tol is None else check_fraction(tol, name="tol", caller=caller),
-        None,
-        ridge=0.0 if ridge is None else check_positive(ridge, name="ridge", caller=caller),
-    )
+    return Goal(tol, None, ridge=0.0 if ridge is None else check_positive(ridge, name="ridge", caller=caller))
 
 
 def core_goal(goal: Goal, kernel: Kernel, method: Method, X: FloatArray) -> Goal:

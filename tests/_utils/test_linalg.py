@@ -94,7 +94,7 @@ def test_a_shifted_cholesky_factor_takes_the_shift_that_rounding_needs():
     np.testing.assert_allclose(shift_of(M), 1e-9, rtol=1e-3)
     assert 1e-6 < shift_of(M - 1e-6 * np.eye(20)) < 1e-4
     assert shift_of(-M) > np.linalg.eigvalsh(M)[-1]
-    np.testing.assert_allclose(shifted_cholesky(np.zeros((3, 3)), 0.0) ** 2, 1e-150 * np.eye(3), rtol=1e-9)
+    np.testing.assert_allclose(shifted_cholesky(np.zeros((3, 3)), 0.0) ** 2, 1e-290 * np.eye(3), rtol=1e-9)
 
 
 @pytest.mark.parametrize("n", [21, 26, 35, 59])

@@ -120,3 +120,13 @@ def test_a_scale_that_float32_cannot_hold_is_refused(scale):
     with pytest.raises(ValueError, match="'scale' parameter of Scaled must be a number that float32 can hold. Got 1e"):
         (scale * bb.Gaussian(1.0))(X)
     assert (scale * bb.Gaussian(1.0))(X.astype(np.float64))[0, 0] == scale
+
+
+def test_a_function_is_added_and_multiplied(X):
+    def function(A, B):
+        return np.exp(-np.abs(A[:, np.newaxis] - B).sum(axis=2))
+
+    expected = bb.Gaussian(1.0)(X, X)
+    for kernel in (bb.Gaussian(1.0) + function, function + bb.Gaussian(1.0)):
+        np.testing.assert_allclose(kernel(X, X), expected + function(X, X), atol=1e-14)
+    np.testing.assert_allclose((bb.Gaussian(1.0) * function)(X, X), expected * function(X, X), atol=1e-14)

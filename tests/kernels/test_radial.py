@@ -73,10 +73,10 @@ def test_many_lengths_are_shown_in_short():
 @pytest.mark.parametrize(
     ("bad", "got"),
     [
-        ([1.0, 0.0], "'0.0 for column 1'"),
-        (np.array([1.0, -2.0, 3.0]), "'-2.0 for column 1'"),
-        ((np.nan, 1.0), "'nan for column 0'"),
-        ([np.inf], "'inf for column 0'"),
+        ([1.0, 0.0], "0.0 for column 1"),
+        (np.array([1.0, -2.0, 3.0]), "-2.0 for column 1"),
+        ((np.nan, 1.0), "nan for column 0"),
+        ([np.inf], "inf for column 0"),
         ([], "shape (0,)"),
         ([[1.0, 2.0]], "shape (1, 2)"),
         (["a", "b"], "dtype"),

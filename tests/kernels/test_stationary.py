@@ -264,3 +264,11 @@ def test_bad_conversion(make, name):
 def test_points_of_another_dimension(X):
     with pytest.raises(ValueError, match=r"'Y' parameter of Gaussian must be of 3 columns.*\(5, 2\)"):
         bb.Gaussian(1.0)(X, np.zeros((5, 2)))
+
+
+@pytest.mark.parametrize("alpha", [1e3, 1e8, 1e16])
+@pytest.mark.parametrize(("dtype", "accuracy"), [(np.float64, 1e-14), (np.float32, 1e-6)])
+def test_rational_quadratic_of_a_large_alpha(alpha, dtype, accuracy):
+    distances = np.linspace(0, 5, 40)
+    values = bb.RationalQuadratic(1.0, alpha)(np.zeros((1, 1), dtype=dtype), distances[:, np.newaxis].astype(dtype))
+    np.testing.assert_allclose(values[0], np.exp(-alpha * np.log1p(distances**2 / alpha)), atol=accuracy)

@@ -287,3 +287,15 @@ def test_a_diagonal_part_that_was_taken_out_is_missed(path, saved):
     write_forged(path, {**meta, "arrays": list(left)}, left)
     with pytest.raises(bb.StorageError, match="diagonal must be present if and only if"):
         bb.load(path)
+
+
+def test_an_array_is_in_memory_once_while_it_is_read(path):
+    values = np.zeros(2_000_000)
+    write_forged(path, {}, {"values": values})
+    tracemalloc.start()
+    try:
+        archive.read_archive(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.5 * values.nbytes

@@ -64,3 +64,10 @@ def test_all_entries_are_evaluated_once_surveys_have_taken_many(monkeypatch):
     assert not request.cached
     request.counter.add(900**2 // 3)
     assert request.cached
+
+
+def test_a_cache_that_does_not_fit_is_refused_before_it_is_allocated(monkeypatch):
+    monkeypatch.setattr("blockbasis._utils.machine.available_memory", lambda: 10**6)
+    X = np.random.default_rng(0).normal(size=(600, 3))
+    with pytest.raises(MemoryError, match="What would fit: fewer points"):
+        bb.factorize(X, bb.Gaussian(1.0), tol=1e-2, rng=0)

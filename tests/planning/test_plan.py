@@ -290,9 +290,9 @@ def test_a_plan_says_that_it_does_not_pay():
 def test_what_does_not_fit_is_refused_before_it_is_built(monkeypatch):
     X, kernel = scattered()
     for module in (planning, machine):
-        monkeypatch.setattr(module, "available_memory", lambda: 2 * 10**6)
+        monkeypatch.setattr(module, "available_memory", lambda: 9 * 10**6)
     events = []
-    with pytest.raises(MemoryError, match=r"0.002 GB are free. What would fit: tol="):
+    with pytest.raises(MemoryError, match=r"0.009 GB are free. What would fit: tol="):
         bb.factorize(X, kernel, tol=1e-2, rng=0, progress=events.append)
     assert {event.stage.split()[0] for event in events} == {"survey"}
 
@@ -309,3 +309,29 @@ def test_a_budget_is_spent_though_it_was_planned_too_small(cloud, seed, kind):
     small = dataclasses.replace(plan, sketched=np.maximum(plan.sketched // 2, 1))
     A = bb.factorize(X, kernel, plan=small, rng=seed)
     assert 0.9 * 40 * len(X) <= A.stored <= 40 * len(X)
+
+
+def test_bytes_of_a_plan_are_those_of_the_coordinates_of_the_kernel():
+    X = np.random.default_rng(0).normal(size=(500, 40))
+    kernel = bb.Gaussian(1.0).with_metric(np.random.default_rng(1).normal(size=(1, 40)))
+    plan = bb.plan(X, kernel, tol=1e-2, rng=0)
+    A = bb.factorize(X, kernel, plan=plan, rng=0)
+    assert 0.8 * A.nbytes < plan.nbytes < 1.25 * A.nbytes
+    plan = bb.plan(X, kernel, memory="150KB", rng=0)
+    A = bb.factorize(X, kernel, plan=plan, rng=0)
+    assert A.nbytes <= plan.nbytes <= 150_000
+
+
+@pytest.mark.parametrize("kilobytes", [30, 40, 60, 150])
+def test_a_small_size_has_as_few_clusters_as_it_needs(tmp_path, kilobytes):
+    X = np.random.default_rng(0).normal(size=(600, 3))
+    A = bb.factorize(X, bb.Gaussian(1.0), memory=f"{kilobytes}KB", rng=0)
+    bb.save(A, tmp_path / "A.bbf")
+    assert A.nbytes <= 1000 * kilobytes
+    assert (tmp_path / "A.bbf").stat().st_size <= 1000 * kilobytes
+
+
+def test_a_size_that_no_number_of_clusters_keeps():
+    X = np.random.default_rng(0).normal(size=(600, 3))
+    with pytest.raises(ValueError, match="n_clusters=1. Got 20,000 instead: take more memory.$"):
+        bb.factorize(X, bb.Gaussian(1.0), memory="20KB", rng=0)

@@ -126,7 +126,7 @@ def semidefinite_part(M: FloatArray, rounding: float = DEFINITE) -> FloatArray:
 #: Factor by which the diagonal shift of a matrix increases until its Cholesky factorization succeeds.
 _SHIFT_STEP = 100.0
 #: Smallest diagonal shift, so that the shift of a zero matrix increases.
-_SMALLEST_SHIFT = 1e-150
+_SMALLEST_SHIFT = 1e-290
 
 
 def shifted_cholesky(M: FloatArray, shift: float) -> FloatArray:

@@ -16,7 +16,13 @@ from blockbasis._utils.typing import FloatArray, IntArray, Seed
 
 
 def _message(name: str, caller: str, must: str, got: object) -> str:
-    return f"The '{name}' parameter of {caller} must be {must}. Got {got!r} instead."
+    """Message of an error that shows the value given."""
+    return _described(name, caller, must, repr(got))
+
+
+def _described(name: str, caller: str, must: str, got: str) -> str:
+    """Message of an error that describes the value given in words."""
+    return f"The '{name}' parameter of {caller} must be {must}. Got {got} instead."
 
 
 def check_points(
@@ -39,7 +45,7 @@ def check_points(
     points = np.ascontiguousarray(points, dtype=np.float32 if points.dtype == np.float32 else np.float64)
     if not np.isfinite(points).all():
         bad = int(np.flatnonzero(~np.isfinite(points).all(axis=1))[0])
-        raise ValueError(_message(name, caller, "free of NaN and infinity", f"one in row {bad}"))
+        raise ValueError(_described(name, caller, "free of NaN and infinity", f"one in row {bad}"))
     chosen = points.dtype if dtype is None else np.dtype(dtype)
     if not _squares_fit(points, chosen):
         largest = f"entries up to {np.abs(points).max():.3g}"
@@ -59,13 +65,13 @@ def _real_array(X: Any, name: str, caller: str) -> FloatArray:
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         masked = f"{np.ma.getmaskarray(X).sum()} of them"
         hint = f" Fill them, {name}.filled(value), or leave their rows out."
-        raise ValueError(_message(name, caller, "free of masked entries", masked) + hint)
+        raise ValueError(_described(name, caller, "free of masked entries", masked) + hint)
     try:
         points = np.asarray(X)
     except ValueError as error:
-        raise ValueError(_message(name, caller, "a two-dimensional array of numbers", type(X).__name__)) from error
+        raise ValueError(_described(name, caller, "a two-dimensional array of numbers", type(X).__name__)) from error
     if points.dtype.kind == "c":
-        raise TypeError(_message(name, caller, "real", f"dtype {points.dtype}"))
+        raise TypeError(_described(name, caller, "real", f"dtype {points.dtype}"))
     if points.dtype.kind not in "fiub":
         return _numbers_among_objects(points, name, caller)
     return points
@@ -85,13 +91,13 @@ def _numbers_among_objects(points: npt.NDArray[Any], name: str, caller: str) -> 
     """Return an object array of numbers, as from a data frame, in float64; raise a TypeError for text and dates."""
     must = "an array of numbers"
     if points.dtype.kind != "O":
-        raise TypeError(_message(name, caller, must, f"dtype {points.dtype}"))
+        raise TypeError(_described(name, caller, must, f"dtype {points.dtype}"))
     try:
         if any(isinstance(value, (str, bytes)) for value in points.flat):
             raise TypeError("numbers as text are text")
         return points.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise TypeError(_message(name, caller, must, _first_not_a_number(points))) from error
+        raise TypeError(_described(name, caller, must, _first_not_a_number(points))) from error
 
 
 def _first_not_a_number(points: npt.NDArray[Any]) -> str:
@@ -135,7 +141,7 @@ def check_ridge(ridge: Any, n_points: int, *, name: str, caller: str) -> float |
         raise TypeError(_message(name, caller, must, ridge))
     values = _real_array(ridge, name, caller).astype(np.float64)
     if values.shape not in ((), (n_points,)):
-        raise ValueError(_message(name, caller, must, f"shape {values.shape}"))
+        raise ValueError(_described(name, caller, must, f"shape {values.shape}"))
     bad = ~(np.isfinite(values) & (values >= 0))
     if bad.any():
         raise ValueError(_message(name, caller, must, float(values[bad].flat[0])))
@@ -151,7 +157,7 @@ def check_right_hand_side(b: Any, n_points: int, *, name: str, caller: str) -> F
     values = values.astype(np.float64)
     if not np.isfinite(values).all():
         bad = int(np.flatnonzero(~np.isfinite(values).reshape(n_points, -1).all(axis=1))[0])
-        raise ValueError(_message(name, caller, "free of NaN and infinity", f"one in row {bad}"))
+        raise ValueError(_described(name, caller, "free of NaN and infinity", f"one in row {bad}"))
     return values
 
 
@@ -172,12 +178,12 @@ def check_lengths(value: Any, *, name: str, caller: str) -> Any:
     must = "a positive number, or one for each column"
     lengths = _real_array(value, name, caller)
     if lengths.dtype.kind == "b":
-        raise TypeError(_message(name, caller, must, f"dtype {lengths.dtype}"))
+        raise TypeError(_described(name, caller, must, f"dtype {lengths.dtype}"))
     if lengths.ndim != 1 or lengths.size == 0:
-        raise ValueError(_message(name, caller, must, f"an array of shape {lengths.shape}"))
+        raise ValueError(_described(name, caller, must, f"an array of shape {lengths.shape}"))
     bad = np.flatnonzero(~(np.isfinite(lengths) & (lengths > 0)))
     if len(bad):
-        raise ValueError(_message(name, caller, must, f"{lengths[bad[0]]} for column {bad[0]}"))
+        raise ValueError(_described(name, caller, must, f"{lengths[bad[0]]} for column {bad[0]}"))
     return tuple(lengths.astype(np.float64).tolist())
 
 
@@ -185,13 +191,13 @@ def check_matrix(value: Any, *, name: str, caller: str, n_rows: int | None = Non
     """Return a finite real matrix as a new float64 array, with ``n_rows`` rows if that is given."""
     matrix = _real_array(value, name, caller)
     if matrix.ndim != 2 or matrix.size == 0:
-        raise ValueError(_message(name, caller, "two-dimensional, of shape (m, n_columns)", f"shape {matrix.shape}"))
+        raise ValueError(_described(name, caller, "two-dimensional, of shape (m, n_columns)", f"shape {matrix.shape}"))
     if n_rows is not None and len(matrix) != n_rows:
         must = f"of {n_rows} rows, one for each length of the kernel"
-        raise ValueError(_message(name, caller, must, f"shape {matrix.shape}"))
+        raise ValueError(_described(name, caller, must, f"shape {matrix.shape}"))
     if not np.isfinite(matrix).all():
         bad = int(np.flatnonzero(~np.isfinite(matrix).all(axis=1))[0])
-        raise ValueError(_message(name, caller, "free of NaN and infinity", f"one in row {bad}"))
+        raise ValueError(_described(name, caller, "free of NaN and infinity", f"one in row {bad}"))
     return np.array(matrix, dtype=np.float64)
 
 
@@ -232,11 +238,13 @@ def check_labels(labels: Any, n_points: int, *, name: str, caller: str) -> IntAr
     try:
         given: npt.NDArray[Any] = np.asarray(labels)
     except ValueError as error:
-        raise ValueError(_message(name, caller, "one label for each point", type(labels).__name__)) from error
+        raise ValueError(_described(name, caller, "one label for each point", type(labels).__name__)) from error
     if given.ndim != 1 or given.shape[0] != n_points:
-        raise ValueError(_message(name, caller, f"one label for each of the {n_points} points", f"shape {given.shape}"))
+        raise ValueError(
+            _described(name, caller, f"one label for each of the {n_points} points", f"shape {given.shape}")
+        )
     if given.dtype.kind not in "iub":
-        raise TypeError(_message(name, caller, "integers", f"dtype {given.dtype}"))
+        raise TypeError(_described(name, caller, "integers", f"dtype {given.dtype}"))
     return given.astype(np.intp)
 
 
@@ -252,7 +260,7 @@ def check_ranks(rank: Any, n_clusters: int, *, name: str, caller: str) -> IntArr
     if ranks.ndim != 1 or ranks.shape[0] != n_clusters:
         raise ValueError(_message(name, caller, must, rank if ranks.ndim == 0 else f"shape {ranks.shape}"))
     if ranks.dtype.kind not in "iu":
-        raise TypeError(_message(name, caller, "integers", f"dtype {ranks.dtype}"))
+        raise TypeError(_described(name, caller, "integers", f"dtype {ranks.dtype}"))
     if ranks.min() < 1:
         raise ValueError(_message(name, caller, "at least 1 in every cluster", int(ranks.min())))
     return ranks.astype(np.intp)
@@ -275,6 +283,8 @@ def check_rng(rng: Seed, *, name: str, caller: str) -> np.random.Generator:
     """Return a random generator from a seed, a generator, or None for unpredictable entropy."""
     if rng is None or isinstance(rng, np.random.Generator):
         return np.random.default_rng(rng)
+    if not _is_integer(rng):
+        raise TypeError(_message(name, caller, "an integer of at least 0, a numpy.random.Generator or None", rng))
     return np.random.default_rng(check_integer(rng, name=name, caller=caller, low=0))
 
 
@@ -308,18 +318,21 @@ def check_symmetric(A: Any, rng: np.random.Generator, *, name: str, caller: str)
 
 
 #: Bytes of the units of memory sizes.
-_UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+_UNITS = {"B": 1} | {f"{letter}B": 1000**power for power, letter in enumerate("KMGT", 1)}
+_UNITS |= {f"{letter}IB": 1024**power for power, letter in enumerate("KMGT", 1)}
 
 
 def check_memory(memory: Any, itemsize: int, n_points: int, *, name: str, caller: str) -> int:
     """Return a budget in floats, from a number of floats or from a size such as "512MB"."""
-    must = 'a number of floats, or a size such as "512MB"'
+    must = 'a number of floats as an int, or a size such as "512MB" (B, KB, MB, GB, TB, KiB, MiB, GiB or TiB)'
     if isinstance(memory, str):
         match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([A-Za-z]+)\s*", memory)
         if match is None or match[2].upper() not in _UNITS:
             raise ValueError(_message(name, caller, must, memory))
         floats = int(float(match[1]) * _UNITS[match[2].upper()]) // itemsize
     else:
+        if not _is_integer(memory):
+            raise TypeError(_message(name, caller, must, memory))
         floats = check_integer(memory, name=name, caller=caller, low=1)
     if floats < 3 * n_points:
         raise ValueError(

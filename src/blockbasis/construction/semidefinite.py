@@ -109,7 +109,7 @@ def _without_negative_part(component: InnerMatrix, C: FloatArray, smallest: floa
     for _ in range(_REMOVALS):
         if shift <= smallest:
             break
-        values, vectors = _lowest_eigenpairs(C, factor, shift)
+        values, vectors = _lowest_eigenpairs(C, factor)
         removed = (vectors * values.astype(vectors.dtype)) @ vectors.T
         if zeros is not None:
             removed[zeros] = 0
@@ -120,7 +120,7 @@ def _without_negative_part(component: InnerMatrix, C: FloatArray, smallest: floa
     del factor
     if len(C) <= DECOMPOSED:
         if shift <= smallest:
-            return component.with_entries(C)
+            return _shifted(component, C, smallest)
         lowest = float(np.abs(negative_eigenpairs(C)[0]).max(initial=0.0))
         return _shifted(component, C, lowest + smallest)
     if shift > smallest:  # a smaller shift may suffice after the last removal
@@ -137,10 +137,10 @@ def _definite_shift(C: FloatArray, shift: float, dtype: np.dtype[Any]) -> tuple[
     raise linalg.LinAlgError("the inner matrix has entries that are not finite")
 
 
-def _lowest_eigenpairs(C: FloatArray, factor: FloatArray, shift: float) -> tuple[FloatArray, FloatArray]:
+def _lowest_eigenpairs(C: FloatArray, factor: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Eigenvalues of C below zero, ascending, and their vectors; those of a large C are Ritz pairs.
 
-    The Ritz pairs are those of a block Krylov space of (C + shift I)⁻¹, whose Cholesky factor is given.
+    The Ritz pairs are those of a block Krylov space of (C + s I)⁻¹, whose Cholesky factor is given.
     """
     height = C.shape[0]
     if height <= DECOMPOSED:

@@ -247,17 +247,26 @@ class Kernel(ABC):
         operand = _operand(other)
         return NotImplemented if operand is None else multiplied(self, operand)
 
+    def __radd__(self, other: Any) -> Kernel:
+        return self.__add__(other)
+
     def __rmul__(self, other: Any) -> Kernel:
         return self.__mul__(other)
 
 
 def _operand(other: Any) -> Kernel | None:
-    """The other operand of a sum or product as a kernel, converted from scikit-learn; None for any other object."""
+    """The other operand of a sum or product as a kernel: a kernel of scikit-learn is converted, a function is wrapped.
+
+    None is returned for any other object.
+    """
     from blockbasis.kernels.convert import from_sklearn, is_sklearn
+    from blockbasis.kernels.function import CallableKernel
 
     if isinstance(other, Kernel):
         return other
-    return from_sklearn(other) if is_sklearn(other) else None
+    if is_sklearn(other):
+        return from_sklearn(other)
+    return CallableKernel(other) if callable(other) and not isinstance(other, type) else None
 
 
 def diagonal_chunks(count: int) -> list[slice]:

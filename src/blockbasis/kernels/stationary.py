@@ -7,6 +7,7 @@ paper's convention: the distance is divided by ``bandwidth`` and by nothing else
 from __future__ import annotations
 
 import math
+import numbers
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,7 +153,7 @@ class Matern(RadialKernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.nu not in (0.5, 1.5, 2.5):
+        if not isinstance(self.nu, numbers.Real) or self.nu not in (0.5, 1.5, 2.5):
             raise ValueError(f"The 'nu' parameter of Matern must be one of 0.5, 1.5, 2.5. Got {self.nu!r} instead.")
 
     def profile(self, squared_distances: FloatArray) -> FloatArray:
@@ -276,8 +277,9 @@ class RationalQuadratic(RadialKernel):
     def profile(self, squared_distances: FloatArray) -> FloatArray:
         scaled = self._divide(squared_distances, 2)
         scaled /= self.alpha
-        scaled += 1
-        return np.power(scaled, -self.alpha, out=scaled)
+        np.log1p(scaled, out=scaled)  # the power of a rounded 1 + s / alpha is inaccurate for a large alpha
+        scaled *= -self.alpha
+        return np.exp(scaled, out=scaled)
 
     def derivative(self, squared_distances: FloatArray) -> FloatArray:
         return -self._divide(self.profile(squared_distances) ** (1 + 1 / self.alpha), 2)

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from blockbasis._utils.tiling import ranges
 from blockbasis._utils.typing import FloatArray
 
 FORMAT = "blockbasis"
@@ -34,6 +35,8 @@ _MAX_DIRECTORY_BYTES = 2**21
 #: Kinds of dtypes of arrays: numbers, and dates for class labels. Their items have at most eight bytes.
 _KINDS = "biufMm"
 _MAX_ITEMSIZE = 8
+#: Bytes of an array that are read at once.
+_READ_BYTES = 2**20
 
 
 class StorageError(ValueError):
@@ -152,5 +155,8 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> FloatArray:
             raise ValueError(f"the member {info.filename} has the dtype {dtype}")
         if min(shape, default=1) < 0 or math.prod(shape) * dtype.itemsize != info.file_size - member.tell():
             raise ValueError(f"the member {info.filename} does not have the size of its shape {shape}")
-        values = np.frombuffer(bytearray(member.read()), dtype=dtype)
+        content = bytearray(info.file_size - member.tell())
+        for piece in ranges(0, len(content), _READ_BYTES):  # a single read would hold the member twice
+            content[piece] = member.read(piece.stop - piece.start)
+        values = np.frombuffer(content, dtype=dtype)
     return values.reshape(shape[::-1]).T if by_columns else values.reshape(shape)

@@ -16,7 +16,8 @@ class Entries:
     inner : int
         Entries evaluated for the inner matrix.
     planning : int
-        Entries evaluated for the choice of clusters and ranks, and for the check against exact rows.
+        Entries evaluated for the choice of clusters and ranks, and for the check against exact entries. All entries
+        of a matrix that is evaluated once and cached count here.
     """
 
     bases: int

@@ -41,6 +41,7 @@ from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.entries import Entries
 from blockbasis.planning.allocation import Allocation
 from blockbasis.planning.check import HeldOutCheck, Measured
+from blockbasis.planning.costs import floats_beside_product
 from blockbasis.planning.plan import Plan
 from blockbasis.planning.survey import DROPPED_SHARE
 
@@ -83,8 +84,6 @@ _MIN_INNER_ROWS = 3
 _HIGH_RANK_SHARE = 0.57
 #: A diagonal part is carried where the squared error without it is larger by more than this share.
 _DIAGONAL_GAIN = 0.05
-#: Bytes of a file beside its arrays.
-_FILE_BYTES = 8_192
 
 
 def build(matrix: KernelMatrix, plan: Plan, rng: np.random.Generator, n_jobs: int) -> BlockBasis:
@@ -236,10 +235,11 @@ class _Builder:
             ranks, stored = self.affordable(draft)
         if stored > plan.goal.memory:
             itemsize = plan.dtype.itemsize
+            fewer = ", or fewer clusters by n_clusters" if plan.n_clusters > 1 else ""
             raise ValueError(
-                f"The 'memory' parameter must be at least {math.ceil(stored) * itemsize:,} bytes for "
-                f"{plan.n_clusters} clusters of points with {plan.n_features} columns. "
-                f"Got {plan.goal.memory * itemsize:,} instead: take more memory, or fewer clusters by n_clusters."
+                f"The 'memory' parameter must be at least {math.ceil(stored) * itemsize:,} bytes for points with "
+                f"{plan.n_features} columns and n_clusters={plan.n_clusters}. "
+                f"Got {plan.goal.memory * itemsize:,} instead: take more memory{fewer}."
             )
         error = self.allocation(draft, diagonal=plan.method.diagonal).error(ranks)
         return semidefinite_draft(self.construction.matrix, draft.truncated(ranks).without_samples(), error)
@@ -250,10 +250,9 @@ class _Builder:
         assert plan.goal.memory is not None
         fixed, per_function = 0.0, None
         if plan.goal.everything:  # all bytes kept count, in floats
-            n, k, d, itemsize = plan.partition.n_points, plan.n_clusters, plan.n_features, plan.dtype.itemsize
+            n, (k, d), itemsize = plan.partition.n_points, plan.partition.centers.shape, plan.dtype.itemsize
             landmarks = np.array([float(len(basis.landmarks)) for basis in draft.bases])
-            indices = 8 * (n + k + 1 + k * d + k + k * (k + 1) // 2)
-            fixed = float(landmarks.sum()) * d + (indices + _FILE_BYTES) / itemsize
+            fixed = floats_beside_product(float(landmarks.sum()), n, k, d, itemsize)
             per_function = landmarks + draft.ranks / 2
         allocation = self.allocation(draft, diagonal=plan.method.diagonal, fixed=fixed, per_function=per_function)
         ranks = allocation.affordable(plan.goal.memory)[0]

@@ -36,6 +36,8 @@ _BLOCK_COPIES = 2.5
 #: Dense copies of C while C is tested for negative eigenvalues, and while the eigenvalues are removed.
 _DENSE_COPIES = 2.0
 _REPAIR_COPIES = 2.5
+#: Bytes of a file beside its arrays.
+_FILE_BYTES = 8_192
 #: No warning is given below this many floats.
 _FEW_FLOATS = 10**5
 
@@ -69,6 +71,12 @@ def kept_bytes(
     extension = int((landmarks * (n_features + ranks)).sum())
     partition = 8 * (n + k + 1 + k * n_features + k)
     return itemsize * (stored + triangles + extension) + partition
+
+
+def floats_beside_product(landmarks: float, n: int, k: int, n_coordinates: int, itemsize: int) -> float:
+    """Floats of a file beside those of a product, without coefficients: landmarks, partition, index of C, header."""
+    indices = 8 * (n + k + 1 + k * n_coordinates + k + k * (k + 1) // 2)
+    return landmarks * n_coordinates + (indices + _FILE_BYTES) / itemsize
 
 
 @dataclass(frozen=True)

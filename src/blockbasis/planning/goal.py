@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from blockbasis._utils.linalg import energy_of
+from blockbasis._utils.machine import require_memory
 from blockbasis._utils.tiling import tiles
 from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.construction.method import Method
@@ -143,6 +144,7 @@ class Request:
     @cached_property
     def _entries(self) -> FloatArray:
         """All entries of the matrix, in float64."""
+        require_memory(8 * self.n_points**2, "fewer points")  # before NumPy fails, or the system ends the process
         return KernelMatrix(self.kernel, self.X, counter=self.counter).double.symmetric_dense()
 
     @cached_property

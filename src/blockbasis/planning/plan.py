@@ -130,7 +130,9 @@ class Plan:
         """Bytes of everything that will be kept."""
         landmarks = np.maximum(FAST.landmarks * self.sketched, FAST.min_landmarks)
         sizes, itemsize = self.partition.sizes, self.dtype.itemsize
-        return costs.kept_bytes(sizes, self.ranks, landmarks, self.n_features, itemsize, self.stored)
+        n_coordinates = self.partition.centers.shape[1]  # a metric maps the columns to others
+        kept = costs.kept_bytes(sizes, self.ranks, landmarks, n_coordinates, itemsize, self.stored)
+        return min(kept, self.goal.memory * itemsize) if self.goal.memory and self.goal.everything else kept
 
     @property
     def working_bytes(self) -> int:

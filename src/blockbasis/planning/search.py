@@ -10,7 +10,7 @@ from blockbasis._utils.typing import IntArray
 from blockbasis.construction.cluster_basis import IDENTITY_SHARE
 from blockbasis.construction.method import FAST
 from blockbasis.partition import Partitioner
-from blockbasis.planning.costs import building_work
+from blockbasis.planning.costs import building_work, floats_beside_product
 from blockbasis.planning.goal import Request
 from blockbasis.planning.survey import Survey, survey
 
@@ -181,9 +181,19 @@ def _largest_number(request: Request) -> int:
     """The largest number of clusters that is surveyed and fits into a budget."""
     n, memory = request.n_points, request.goal.memory
     largest = max(1, min(n, max(n // _MIN_SIZE, 1), int(_MAX_CLUSTERS * math.sqrt(n))))
-    while memory is not None and largest > 1 and least_stored(n, largest, request.method.diagonal) > memory:
+    while memory is not None and largest > 1 and _least_counted(request, largest) > memory:
         largest -= 1
     return largest
+
+
+def _least_counted(request: Request, n_clusters: int) -> float:
+    """Least number of floats that count for a budget: those of a product, or all that are kept."""
+    n, least = request.n_points, least_stored(request.n_points, n_clusters, request.method.diagonal)
+    if not request.goal.everything:
+        return least
+    d, itemsize = request.X.shape[1], request.X.itemsize
+    landmarks = n_clusters * min(FAST.min_landmarks, n)
+    return least + landmarks + floats_beside_product(landmarks, n, n_clusters, d, itemsize)
 
 
 def least_stored(n: int, n_clusters: int, diagonal: bool) -> int:
