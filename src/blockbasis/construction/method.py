@@ -104,7 +104,7 @@ class SampleSizes:
 #: Sampled entries of all clusters together that are kept for bases of higher ranks: 256 MB of float64.
 KEPT_ENTRIES = 2**25
 #: For given ranks: more time for a smaller error.
-ACCURATE = SampleSizes(24, 4096, 8192, 40, 160, 8, 64, 7, 1.0, 3, 4, True, 1.0)
+ACCURATE = SampleSizes(24, 4096, 32768, 40, 160, 8, 64, 7, 1.0, 3, 4, True, 1.0)
 #: For a tolerance or a budget: the ranks follow from the sampled entries.
 FAST = SampleSizes(10, 640, 1280, 22, 400, 4, 64, 6, 1 / 6, 1, 2, False, 0.7, 4096)
 #: For a survey, which uses singular values only.
