@@ -249,7 +249,10 @@ Kernel or callable, default="gaussian"
     What is learnt is a mixture of two regressions: that of the compressed matrix, which sees all points, and one for
     each cluster, of the data at its points and those beyond its border, which sees them more finely. Their shares are
     those of the least squared leave-one-out error. There is no second one with ``tol``, which asks for the regression
-    of the kernel matrix itself, and where the compression leaves out next to nothing beside the ridge.
+    of the kernel matrix itself, and where the compression leaves out next to nothing beside the ridge. A ridge
+    ``alpha`` amplifies the error of the matrix: predictions are those of the exact regression to about ``tol`` times
+    the Frobenius norm of the kernel matrix over ``alpha``, so that smooth kernels with small ridges want a small
+    ``tol``.
     The function learnt at the points is continued to new points from those around the nearest clusters, by weights that
     change continuously. Far from all training points it goes where the kernel goes, to zero for one that decays.
     Leave-one-out errors are exact for given bases, inner matrix, local columns and shares: they are not built anew
