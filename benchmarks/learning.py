@@ -195,9 +195,9 @@ def methods(tried: list[tuple[float, int, int, float]], n_jobs: int | None, *, o
         yield f"KernelRidge({alpha:g}), h={h:g}, k={k}, r={r}", model, np.float32
 
 
-def run_metric(_: argparse.Namespace) -> None:
+def run_metric(arguments: argparse.Namespace) -> None:
     """Type 2 or not, with a metric learned, in the coordinates of which the bandwidth is found as well."""
-    X, y, X_new, y_new = split("covtype", 0, 100_000, 20_000)
+    X, y, X_new, y_new = split("covtype", 0, arguments.points or 100_000, 20_000)
     y, y_new = np.where(y == 2, 1.0, -1.0), np.where(y_new == 2, 1.0, -1.0)
     nystroem = make_pipeline(Nystroem(gamma=1 / 16, n_components=3000, random_state=0), Ridge(alpha=1e-2))
     settings = {"n_clusters": 300, "rank": 24, "keep_points": False, "random_state": 0, "n_jobs": 1}
