@@ -10,6 +10,8 @@ from sklearn.base import clone
 import blockbasis as bb
 from blockbasis._utils.progress import reporting
 from blockbasis.estimators import _ridge_search, _search
+from blockbasis.estimators._columns import as_they_are
+from blockbasis.estimators._comparison import Comparison
 from blockbasis.estimators._exact_ridge import leave_one_out
 
 
@@ -58,7 +60,7 @@ def test_a_sum_of_kernels_is_what_it_says(seed):
     Y = (np.sin(2 * X[:, 0]) + 0.3 * np.cos(X).sum(axis=1) + 0.3 * rng.normal(size=300))[:, np.newaxis]
     Y -= Y.mean()
     candidates = [_search.Candidate(bb.Gaussian(1.0), kind) for kind in ("none", "diagonal")]
-    found = _search.search(_search.Task(X, Y, None, (np.ones(4),), sums=True), candidates, rng)
+    found = _search.search(_search.Task(X, Y, None, (as_they_are(X, None),), sums=True), candidates, rng)
     (both,) = [trial for trial in found.trials if trial.added is not None]
     assert (both.kernel_name, both.metric_name) in {
         ("gaussian + gaussian", "none + diagonal"),
@@ -83,7 +85,7 @@ def test_kernels_are_compared_at_rows_outside_of_the_samples(monkeypatch):
     Y = (X[:, 0] + rng.normal(size=1400))[:, np.newaxis]
     Y -= Y.mean()
     candidates = [_search.Candidate(bb.Gaussian(1.0), kind) for kind in ("none", "full")]
-    found = _search.search(_search.Task(X, Y, None, (np.ones(20),)), candidates, np.random.default_rng(1))
+    found = _search.search(_search.Task(X, Y, None, (as_they_are(X, None),)), candidates, np.random.default_rng(1))
     order = np.random.default_rng(1).permutation(1400)
     for trial in found.trials:
         rows, others, fitted = order[: trial.n_rows], order[300:1300], trial.regression
@@ -311,9 +313,63 @@ def test_a_metric_that_rounds_lose_is_taken_up_again():
     flat = _search.regression(sample, kernel, np.ones(10), (6, 3))
     before = _search.tuned(sample, kernel, length)
     attempt = _search.Attempt(
-        _search.Candidate(kernel, "diagonal"), sample, None, _search.FREE, before, {}, {kernel: flat}
+        _search.Candidate(kernel, "diagonal"), Comparison(sample), _search.FREE, before, {}, {kernel: flat}
     )
     assert flat.error > 10 * before.error
     assert _search._trial(attempt, 1).error <= 1.01 * before.error
     alone = _search._trial(replace(attempt, before=None, grid=_search.Grid((64.0,))), 0)
     assert alone.error > 10 * before.error
+
+
+def heavy(n=500):
+    """A function of the logarithm of the first of three columns."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.05 * rng.normal(size=n)
+    X[:, 0] = np.exp(2 * X[:, 0])
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def drawn_in():
+    X, y = heavy()
+    return bb.KernelRidgeCV(kernel="gaussian", metric="diagonal", random_state=0, n_jobs=1).fit(X, y)
+
+
+def test_columns_of_heavy_tails_are_drawn_in(drawn_in):
+    X, y = heavy(800)
+    np.testing.assert_array_equal(drawn_in.column_map_.columns, [0])
+    np.testing.assert_array_equal(drawn_in.X_fit_, X[:500])
+    plain = bb.KernelRidgeCV(kernel="gaussian", metric="diagonal", standardize=True, random_state=0).fit(
+        X[:500], y[:500]
+    )
+    assert plain.column_map_ is None
+    errors = [1 - model.score(X[500:], y[500:]) for model in (drawn_in, plain)]
+    assert errors[0] < 0.5 * errors[1]
+    lower, upper = drawn_in.predict_interval(X[500:], 0.9)
+    assert 0.82 < np.mean((lower <= y[500:]) & (y[500:] <= upper)) < 0.97
+
+
+def test_gradients_are_in_the_units_of_columns_that_were_drawn_in(drawn_in):
+    X, _ = heavy()
+    X, step = X[np.abs(X[:, 0]) < 2][:20], 1e-5
+    for j, shift in enumerate(step * np.eye(3)):
+        differences = (drawn_in.predict(X + shift) - drawn_in.predict(X - shift)) / (2 * step)
+        np.testing.assert_allclose(drawn_in.gradient(X)[:, j], differences, rtol=1e-3, atol=1e-5)
+
+
+def test_columns_that_were_drawn_in_are_saved(drawn_in, tmp_path):
+    X, _ = heavy()
+    bb.save(drawn_in, tmp_path / "model.npz")
+    np.testing.assert_array_equal(bb.load(tmp_path / "model.npz").predict(X), drawn_in.predict(X))
+
+
+def test_classes_of_columns_that_were_drawn_in():
+    X, y = heavy(600)
+    settings = {"kernel": "gaussian", "metric": None, "random_state": 0, "n_jobs": 1}
+    model = bb.KernelRidgeClassifierCV(**settings).fit(X[:400], y[:400] > 0)
+    np.testing.assert_array_equal(model.column_map_.columns, [0])
+    assert model.score(X[400:], y[400:] > 0) > 0.85
+    assert model.best_score_ > -0.35 and model.gradient(X[:3]).shape == (3, 3)
+    compressed = bb.KernelRidgeClassifierCV(**settings, rank=20, n_clusters=3).fit(X[:400], y[:400] > 0)
+    assert compressed.score(X[400:], y[400:] > 0) > 0.8

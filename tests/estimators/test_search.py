@@ -1,21 +1,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import blockbasis as bb
-from blockbasis.estimators._search import (
-    Candidate,
-    Task,
-    column_scale,
-    importances,
-    name_of,
-    sample_sizes,
-    search,
-    search_results,
-)
+from blockbasis.estimators._columns import as_they_are, heavy_tails, standardized
+from blockbasis.estimators._search import Task, importances, sample_sizes, search
+from blockbasis.estimators._trials import Candidate
 
 
 def task(seed=0, n=250, **settings):
@@ -23,7 +17,7 @@ def task(seed=0, n=250, **settings):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 4)) * [1, 5, 1, 20]
     y = np.sin(X[:, 1] / 3) + 0.05 * rng.normal(size=n)
-    return Task(X, (y - y.mean())[:, np.newaxis], None, (column_scale(X, None),), **settings)
+    return Task(X, (y - y.mean())[:, np.newaxis], None, (standardized(X, None),), **settings)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -36,18 +30,6 @@ def test_the_metric_that_sees_the_column_that_decides_wins(seed):
     assert importances(found.metric, given.X).argmax() == 1
     best = min(trial.error for trial in found.trials if trial.stage == found.trial.stage)
     assert found.trial.error == best
-
-
-def test_results_rank_the_last_stage_first():
-    found = search(
-        task(), [Candidate(bb.Gaussian(1.0), "none"), Candidate(bb.Laplacian(1.0), "none")], np.random.default_rng(0)
-    )
-    results = search_results(found)
-    first = results["rank_test_score"].argmin()
-    assert results["iter"][first] == results["iter"].max()
-    assert results["param_kernel"][first] == name_of(found.trial.candidate.family)
-    assert results["param_alpha"][first] == found.alpha
-    assert len({len(column) for column in results.values()}) == 1
 
 
 def test_samples_grow_up_to_a_largest_and_shrink_with_the_time():
@@ -69,18 +51,44 @@ def test_time_that_has_run_out_leaves_a_result():
     assert any("no time" in trial.failure for trial in found.trials[1:])
 
 
-def test_scales_make_columns_comparable_and_constant_ones_vanish():
-    X = np.random.default_rng(0).normal(size=(300, 3)) * [1, 100, 0] + [0, 1e6, 7]
-    scale = column_scale(X, None)
-    np.testing.assert_allclose((X * scale).std(axis=0), [1, 1, 0], rtol=1e-9)
-    assert scale[2] == 0
-    np.testing.assert_array_equal(column_scale(np.ones((5, 2)), None), np.ones(2))
-    repeated = np.repeat(np.arange(300), 2)
-    np.testing.assert_allclose(column_scale(X, np.full(300, 2.0)), column_scale(X[repeated], None), rtol=1e-12)
-
-
 def test_importances_sum_to_one():
     X = np.random.default_rng(0).normal(size=(100, 2)) * [1, 3]
     np.testing.assert_allclose(importances(np.array([3.0, 1.0]), X / X.std(axis=0)), [0.9, 0.1])
     np.testing.assert_allclose(importances(np.array([[1.0, 0.0], [1.0, 0.0]]), X), [1, 0])
     np.testing.assert_array_equal(importances(np.ones(2), np.ones((4, 2))), np.zeros(2))
+
+
+def heavy_task(function, n=400):
+    """Two columns, the first with a few values far out."""
+    rng = np.random.default_rng(0)
+    X = np.stack([np.exp(3 * rng.normal(size=n)), rng.normal(size=n)], axis=1)
+    Y = function(X)[:, np.newaxis]
+    views = (standardized(X, None), as_they_are(X, None), standardized(X, None, heavy_tails(X)))
+    return Task(X, (Y - Y.mean()) / Y.std(), None, views)
+
+
+@pytest.mark.parametrize("kinds", [("none",), ("none", "diagonal"), ("full",)])
+def test_columns_are_seen_as_leave_one_out_tells(kinds):
+    candidates = [Candidate(bb.Gaussian(1.0), kind) for kind in kinds]
+    drawn_in = heavy_task(lambda X: np.sin(2 * np.log(X[:, 0])) + X[:, 1])
+    assert search(drawn_in, candidates, np.random.default_rng(0)).view is drawn_in.views[2]
+    alike = heavy_task(lambda X: X[:, 1])
+    found = search(alike, candidates, np.random.default_rng(0))
+    if kinds != ("none",):  # a metric forgets the first column, however it is seen
+        assert found.view is alike.views[0]
+
+
+def test_no_view_that_can_be_fitted_leaves_the_first():
+    given = heavy_task(lambda X: X[:, 1])
+    found = search(replace(given, seconds=1e-9), [Candidate(bb.Gaussian(1.0), "none")], np.random.default_rng(0))
+    assert found.view is given.views[0]
+
+
+def test_classes_are_compared_by_the_log_loss():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    Y = np.where(X[:, :1] > 0, 1.0, -1.0)
+    given = Task(X, Y - Y.mean(), None, (standardized(X, None),), classes=True)
+    found = search(given, [Candidate(bb.Gaussian(1.0), "diagonal")], np.random.default_rng(0))
+    assert found.trial.error < math.log(2) / 2
+    assert found.score(found.trial) == -found.trial.error

@@ -10,6 +10,7 @@ import pytest
 import blockbasis as bb
 from blockbasis.estimators._blending import Blend
 from blockbasis.estimators._calibration import Calibration
+from blockbasis.estimators._columns import ColumnMap
 from blockbasis.estimators._structure import check_attributes, check_outputs, check_structure
 from blockbasis.operators.archive import StorageError
 
@@ -63,3 +64,22 @@ def test_parts_that_do_not_fit_together(model, part, change, message):
 def test_negative_widths():
     with pytest.raises(StorageError, match="blend must be positive"):
         check_structure(Blend(-1.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"columns": np.array([0.0, 1.0])}, "columns must be places of columns"),
+        ({"centers": np.zeros(3)}, "centers must be of shape"),
+        ({"spreads": np.array([1.0, 0.0])}, "spreads must be positive"),
+    ],
+)
+def test_maps_of_columns_that_do_not_fit_together(change, message):
+    with pytest.raises(StorageError, match=message):
+        check_structure(replace(ColumnMap(np.array([0, 1]), np.zeros(2), np.ones(2)), **change))
+
+
+def test_maps_of_columns_that_there_are_not():
+    mapping = ColumnMap(np.array([0, 3]), np.zeros(2), np.ones(2))
+    with pytest.raises(StorageError, match="column_map_ must be of columns below 3"):
+        check_outputs({"column_map_": mapping, "n_features_in_": 3})

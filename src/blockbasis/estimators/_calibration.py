@@ -50,6 +50,10 @@ class Calibration:
         positive = np.logaddexp(0, np.maximum(z, _LINEAR))
         return np.asarray(log_softmax(self.power * np.where(z < _LINEAR, z, np.log(positive)), axis=1))
 
+    def losses(self, values: FloatArray, labels: IntArray) -> FloatArray:
+        """Log-losses: minus the logarithms of the probabilities of the true classes, 0 to n_classes - 1."""
+        return np.asarray(-self.log_probabilities(values)[np.arange(len(labels)), labels])
+
 
 def calibrated(left_out: FloatArray, labels: IntArray, weights: FloatArray | None) -> Calibration:
     """The calibration of least log-loss.
@@ -66,11 +70,10 @@ def calibrated(left_out: FloatArray, labels: IntArray, weights: FloatArray | Non
     -------
     Calibration
     """
-    rows = np.arange(len(labels))
 
     def log_loss(parameters: FloatArray) -> float:
         made = Calibration(*np.exp(parameters).tolist())
-        return -float(np.average(made.log_probabilities(left_out)[rows, labels], weights=weights))
+        return float(np.average(made.losses(left_out, labels), weights=weights))
 
     found = optimize.minimize(log_loss, _START, method="L-BFGS-B", bounds=[_BOUNDS, _BOUNDS])
     return Calibration(*np.exp(found.x).tolist())

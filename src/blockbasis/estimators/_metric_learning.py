@@ -81,8 +81,11 @@ class Sample:
 
     def losses(self, left_out: FloatArray) -> FloatArray:
         """Mean squared leave-one-out residual of each point, times its weight over the mean weight."""
-        squared = np.asarray((left_out**2).mean(axis=1), dtype=np.float64)
-        return squared if self.weights is None else squared * self.weights / self.weights.mean()
+        return self.weighed(np.asarray((left_out**2).mean(axis=1), dtype=np.float64))
+
+    def weighed(self, losses: FloatArray) -> FloatArray:
+        """Losses times weights over the mean weight."""
+        return losses if self.weights is None else losses * self.weights / self.weights.mean()
 
 
 @dataclass(frozen=True)
@@ -128,9 +131,10 @@ class Regression:
     place : tuple of int
         Bandwidth and ridge in steps.
     alpha : float
-    coefficients : ndarray of shape (n, n_targets)
+    coefficients, left_out : ndarray of shape (n, n_targets)
+        The latter are leave-one-out residuals.
     losses : ndarray of shape (n,)
-        Squared leave-one-out residuals, weighed; infinite where the regression could not be solved.
+        Their squares, weighed; infinite where the regression could not be solved.
     """
 
     kernel: RadialKernel
@@ -138,6 +142,7 @@ class Regression:
     place: Place
     alpha: float
     coefficients: FloatArray
+    left_out: FloatArray
     losses: FloatArray
 
     @cached_property
@@ -230,8 +235,9 @@ def with_best_ridge(sample: Sample, K: FloatArray, near: Regression, grid: Grid 
         if step not in seen:
             place = near.place[0], step
             alpha = grid.at(place, 1.0)[1]
-            coefficients, losses = _solved(sample, K, alpha)
-            seen[step] = replace(near, place=place, alpha=alpha, coefficients=coefficients, losses=losses)
+            coefficients, left_out, losses = _solved(sample, K, alpha)
+            solved = replace(near, coefficients=coefficients, left_out=left_out, losses=losses)
+            seen[step] = replace(solved, place=place, alpha=alpha)
         return seen[step].error
 
     return seen[walk(error, near.place[1], grid.limits[1])]
@@ -255,8 +261,8 @@ def _regressions(sample: Sample, family: RadialKernel, metric: FloatArray, grid:
     return at
 
 
-def _solved(sample: Sample, K: FloatArray, alpha: float) -> tuple[FloatArray, FloatArray]:
-    """Coefficients and squared leave-one-out residuals, which are infinite where there are none."""
+def _solved(sample: Sample, K: FloatArray, alpha: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Coefficients, leave-one-out residuals and losses, which are infinite where there are none."""
     if time.perf_counter() > sample.deadline:
         raise OutOfTime
     least = alpha if sample.weights is None else alpha / float(sample.weights.max())
@@ -264,9 +270,9 @@ def _solved(sample: Sample, K: FloatArray, alpha: float) -> tuple[FloatArray, Fl
     try:
         coefficients, left_out = leave_one_out(K.astype(precision, order="F"), sample.Y, sample.weights, alpha)
     except linalg.LinAlgError:
-        return np.zeros_like(sample.Y), np.full(len(K), math.inf)
+        return np.zeros_like(sample.Y), np.full_like(sample.Y, math.inf), np.full(len(K), math.inf)
     losses = sample.losses(left_out)
-    return coefficients, losses if np.isfinite(losses).all() else np.full(len(K), math.inf)
+    return coefficients, left_out, losses if np.isfinite(losses).all() else np.full(len(K), math.inf)
 
 
 def _median_distance(squared: FloatArray) -> float:

@@ -7,6 +7,7 @@ from itertools import compress
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.utils.validation import _check_sample_weight
 
 from blockbasis._utils.linalg import exponents_of
@@ -14,6 +15,7 @@ from blockbasis._utils.progress import reporting
 from blockbasis._utils.typing import FloatArray
 from blockbasis._utils.validation import check_choice, check_positive
 from blockbasis.estimators._base import KernelEstimator, candidate_bandwidths, has_bandwidth, make_kernel
+from blockbasis.estimators._columns import ColumnMap, standardized
 from blockbasis.estimators._continuation import (
     POINTS_PER_RANK,
     Surroundings,
@@ -30,7 +32,8 @@ from blockbasis.estimators._local import (
     regressed_locally,
 )
 from blockbasis.estimators._ridge_path import Choices, Fit, RidgePath, check_alphas
-from blockbasis.estimators._search import METRICS, Candidate, Found, Task, column_scale, importances, search
+from blockbasis.estimators._search import METRICS, Task, importances, search
+from blockbasis.estimators._trials import Candidate, Found
 from blockbasis.kernels import Gaussian, RadialKernel
 from blockbasis.operators.block_basis import BlockBasis
 
@@ -101,9 +104,18 @@ class KernelRidgeEstimator(KernelEstimator):
                 f"Got it with {family!r}."
             )
         kinds = METRICS if self.metric in (None, "auto") else (self.metric,)
-        task = Task(X, in_units(Y, weights), weights, (column_scale(X, weights),))
+        task = Task(X, in_units(Y, weights), weights, (standardized(X, weights),), classes=is_classifier(self))
         with reporting(self.verbose > 0):
             return search(task, [Candidate(family, kind) for kind in kinds], rng)
+
+    @property
+    def _mapping(self) -> ColumnMap | None:
+        """What a search has found for columns of heavy tails."""
+        return getattr(self, "column_map_", None)
+
+    def _mapped(self, X: FloatArray) -> FloatArray:
+        """Points in the columns that the kernel is a function of."""
+        return X if self._mapping is None else self._mapping(X)
 
     def _keep_metric(self, found: Found | None, X: FloatArray) -> None:
         """Attributes of a learnt metric."""
@@ -199,7 +211,12 @@ class KernelRidgeEstimator(KernelEstimator):
 
     def _predict(self, X: FloatArray, expansion: Expansion) -> FloatArray:
         with reporting(self.verbose > 0):
-            return expansion(X, self._threads())
+            return expansion(self._mapped(X), self._threads())
+
+    def _slopes(self, X: FloatArray, expansion: Expansion) -> FloatArray:
+        """Gradients of functions, in the units of the columns."""
+        slopes = expansion.gradient(self._mapped(X), self._threads())
+        return slopes if self._mapping is None else slopes * self._mapping.slopes(X)[:, :, np.newaxis]
 
 
 def _column(local: LocalWeights | None, cluster: int, target: int, count: int) -> FloatArray:

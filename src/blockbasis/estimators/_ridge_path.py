@@ -11,7 +11,7 @@ from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis._utils.validation import check_positive
 from blockbasis.estimators._continuation import Surroundings
 from blockbasis.estimators._local import LocalWeights
-from blockbasis.estimators._search import Found
+from blockbasis.estimators._trials import Found
 from blockbasis.kernels import Kernel
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.solvers.ridge_system import RidgeSystem
@@ -73,6 +73,10 @@ class Choices:
     found: Found | None = None
     rows: IntArray | None = None
     exact: bool = False
+
+    def mapped(self, X: FloatArray) -> FloatArray:
+        """Points in the columns that the kernel is a function of."""
+        return X if self.found is None else self.found.view.mapped(X)
 
 
 @dataclass(frozen=True)

@@ -10,23 +10,18 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis._utils.validation import check_choice, check_flag, check_positive
 from blockbasis.estimators._base import bandwidth_of, has_bandwidth, make_kernel
+from blockbasis.estimators._columns import View, as_they_are, heavy_tails, standardized
 from blockbasis.estimators._exact_ridge import ridge_walk, seconds_of_walk
 from blockbasis.estimators._metric_learning import Grid
 from blockbasis.estimators._ridge_base import KernelRidgeEstimator, in_units
 from blockbasis.estimators._ridge_path import Choices, Fit
-from blockbasis.estimators._search import (
-    METRICS,
-    Candidate,
-    Found,
-    Task,
-    column_scale,
-    search,
-    search_results,
-)
+from blockbasis.estimators._search import METRICS, Task, search
+from blockbasis.estimators._trials import Candidate, Found, search_results
 from blockbasis.estimators.ridge import KernelRidge
 from blockbasis.exceptions import PerformanceWarning
 from blockbasis.kernels import Gaussian, Laplacian, Matern, RadialKernel
@@ -71,9 +66,11 @@ class RidgeSearch(KernelRidgeEstimator):
     def _choices(self, X: FloatArray, Y: FloatArray, weights: FloatArray | None, rng: np.random.Generator) -> Choices:
         """The kernel that a search finds, and ridges around the best one."""
         begun, budget = time.perf_counter(), self._budget()
-        candidates, grid, scales = self._search_candidates(), self._grid(), self._scales(X, weights)
+        candidates, grid, views = self._search_candidates(), self._grid(), self._views(X, weights)
         sums = self.kernel == "auto" and self.metric == "auto" and self._is_exact(len(X), (1 - _SEARCH_PART) * budget)
-        task = Task(X, in_units(Y, weights), weights, scales, grid, _SEARCH_PART * budget, sums)
+        task = Task(
+            X, in_units(Y, weights), weights, views, grid, _SEARCH_PART * budget, sums, classes=is_classifier(self)
+        )
         found = search(task, candidates, rng)
         left = budget - (time.perf_counter() - begun)
         exact = self._is_exact(len(X), left)
@@ -84,7 +81,7 @@ class RidgeSearch(KernelRidgeEstimator):
         choices = Choices(found.kernel, [None], alphas, found, exact=exact)
         if exact or budget == math.inf:
             return choices
-        return replace(choices, rows=self._rows_in_time(choices, X, Y, left, rng))
+        return replace(choices, rows=self._rows_in_time(choices, found.view.mapped(X), Y, left, rng))
 
     def _is_exact(self, n: int, seconds: float) -> bool:
         """Whether the regression of all points is one of the kernel matrix itself: where nothing else is asked for."""
@@ -128,18 +125,21 @@ class RidgeSearch(KernelRidgeEstimator):
             )
         return [Candidate(family, kind) for kind in kinds]
 
-    def _scales(self, X: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, ...]:
-        """What the columns may be multiplied by; with a ``gamma`` they are as they are."""
-        standard = column_scale(X, weights)
-        raw = (standard > 0).astype(np.float64)  # a column that never varies tells nothing
-        if isinstance(self.standardize, str):
-            check_choice(self.standardize, ("auto",), name="standardize", caller=self._caller)
-            if self.gamma is not None:
-                return (raw,)
-            varying = standard[standard > 0]
-            # Samples are too small to tell scales apart that differ wildly: a unit of measure means nothing there.
-            return (standard, raw) if varying.max() <= _COMPARABLE * varying.min() else (standard,)
-        return (standard,) if check_flag(self.standardize, name="standardize", caller=self._caller) else (raw,)
+    def _views(self, X: FloatArray, weights: FloatArray | None) -> tuple[View, ...]:
+        """How the search may see the columns; with a ``gamma`` they are as they are."""
+        raw, standard = as_they_are(X, weights), standardized(X, weights)
+        if not isinstance(self.standardize, str):
+            return (standard,) if check_flag(self.standardize, name="standardize", caller=self._caller) else (raw,)
+        check_choice(self.standardize, ("auto",), name="standardize", caller=self._caller)
+        if self.gamma is not None:
+            return (raw,)
+        views, varying, mapping = [standard], standard.scale[standard.scale > 0], heavy_tails(X)
+        # Samples are too small to tell scales apart that differ wildly: a unit of measure means nothing there.
+        if varying.max() <= _COMPARABLE * varying.min():
+            views.append(raw)
+        if mapping is not None:
+            views.append(standardized(X, weights, mapping))
+        return tuple(views)
 
     def _grid(self) -> Grid:
         """Ridges, ascending, and the bandwidth of a ``gamma``; nothing where the search is free."""
@@ -201,10 +201,12 @@ class RidgeSearch(KernelRidgeEstimator):
     def _keep_search(self, found: Found | None) -> None:
         """Attributes of the search."""
         assert found is not None and found.trial.regression is not None
+        self.column_map_ = found.view.mapping
         self.cv_results_ = search_results(found)
-        self.scale_ = np.divide(1, found.scale, out=np.ones_like(found.scale), where=found.scale > 0)
+        scale = found.view.scale
+        self.scale_ = np.divide(1, scale, out=np.ones_like(scale), where=scale > 0)
         self.best_index_ = found.trials.index(found.trial)
-        self.best_score_ = 1 - found.trial.error
+        self.best_score_ = found.score(found.trial)
         self.best_params_ = {
             "kernel": found.trial.kernel_name,
             "metric": found.trial.metric_name,

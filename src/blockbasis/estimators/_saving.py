@@ -13,6 +13,7 @@ import numpy as np
 from blockbasis._utils.typing import FloatArray
 from blockbasis.estimators._blending import Blend
 from blockbasis.estimators._calibration import Calibration
+from blockbasis.estimators._columns import ColumnMap
 from blockbasis.estimators._expansion import Expansion
 from blockbasis.estimators._feature_map import FeatureMap
 from blockbasis.estimators._intervals import Residuals
@@ -43,7 +44,7 @@ _LARGEST_LABELS = 2**26
 #: Dataclasses that are saved field by field.
 _STRUCTURES: dict[str, type[Any]] = {
     cls.__name__: cls
-    for cls in (Blend, Calibration, Expansion, FeatureMap, LocalPosterior, Posterior, Residuals, Trend)
+    for cls in (Blend, Calibration, ColumnMap, Expansion, FeatureMap, LocalPosterior, Posterior, Residuals, Trend)
 }
 
 

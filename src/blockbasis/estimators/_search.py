@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -20,6 +19,8 @@ from scipy import linalg
 from blockbasis._utils.parallel import single_threaded
 from blockbasis._utils.progress import advancing
 from blockbasis._utils.typing import FloatArray, IntArray
+from blockbasis.estimators._columns import View
+from blockbasis.estimators._comparison import Comparison, no_worse
 from blockbasis.estimators._exact_ridge import rows_of_walk
 from blockbasis.estimators._metric_learning import (
     FREE,
@@ -33,6 +34,7 @@ from blockbasis.estimators._metric_learning import (
     tuned,
     with_best_ridge,
 )
+from blockbasis.estimators._trials import Candidate, Found, Trial, name_of
 from blockbasis.kernels import Kernel, RadialKernel, WithMetric
 from blockbasis.kernels.linear_map import LinearMap
 
@@ -49,20 +51,14 @@ _KEPT = (3, 2)
 #: Rows outside of all samples at which trials are compared: so many times the largest sample at most. Where there are
 #: fewer than the least, leave-one-out compares them.
 _HELD_OUT, _FEWEST_HELD_OUT = 2, 1000
+#: Part of the time in which the view of the columns is to be chosen.
+_VIEW_PART = 0.25
 #: Rounds of a metric in a stage, at most.
 _ROUNDS = 6
 #: Rounds have lost a metric of the stage before where it has less than this share of their error.
 _LOST = 0.9
 #: Regressions of a candidate in the first stage, about.
 _REGRESSIONS = 40
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A family of kernels, and what its metric may be: "none", "diagonal" or "full"."""
-
-    family: RadialKernel
-    metric: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,99 +71,38 @@ class Task:
     Y : ndarray of shape (n, n_targets)
         Around their mean.
     weights : ndarray of shape (n,) or None
-    scales : sequence of ndarray of shape (d,)
-        By what to multiply the columns first: the one of least leave-one-out error is taken.
+    views : sequence of View
+        How the columns may be seen. Another one than the first is taken where its error is smaller by more than a
+        standard error.
     grid : Grid
         Bandwidths and ridges to choose among.
     seconds : float
         After which nothing new begins.
     sums : bool
         Whether the sum of two of the best kernels may be taken.
+    classes : bool
+        Whether the targets are classes: each has two values, and the log-loss compares candidates.
     """
 
     X: FloatArray
     Y: FloatArray
     weights: FloatArray | None
-    scales: Sequence[FloatArray]
+    views: Sequence[View]
     grid: Grid = FREE
     seconds: float = math.inf
     sums: bool = False
+    classes: bool = False
 
+    def sample(self, rows: IntArray, view: View, deadline: float = math.inf) -> Sample:
+        """Some of the rows, seen in a way."""
+        weights = None if self.weights is None else self.weights[rows]
+        return Sample(view(self.X[rows]), self.Y[rows], weights, deadline)
 
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """A candidate in a stage: its regression, or why there is none.
-
-    With ``added``, another trial of the stage: the mean of the kernels of both, with a ridge of its own. ``elsewhere``
-    has the losses at rows outside of all samples, where there are enough.
-    """
-
-    candidate: Candidate
-    stage: int
-    n_rows: int
-    seconds: float
-    regression: Regression | None
-    failure: str = ""
-    added: Trial | None = None
-    elsewhere: FloatArray | None = None
-
-    @property
-    def left_out_error(self) -> float:
-        """Mean squared leave-one-out residual."""
-        return math.inf if self.regression is None else self.regression.error
-
-    @property
-    def losses(self) -> FloatArray:
-        """What trials are compared by."""
-        assert self.regression is not None
-        return self.regression.losses if self.elsewhere is None else self.elsewhere
-
-    @property
-    def error(self) -> float:
-        """The mean of these."""
-        return math.inf if self.regression is None else float(self.losses.mean())
-
-    @property
-    def kernel_name(self) -> str:
-        """The name of the family, or of both."""
-        own = name_of(self.candidate.family)
-        return own if self.added is None else f"{own} + {self.added.kernel_name}"
-
-    @property
-    def metric_name(self) -> str:
-        """What the metric is, or both are."""
-        own = self.candidate.metric
-        return own if self.added is None else f"{own} + {self.added.metric_name}"
-
-
-@dataclass(frozen=True, eq=False)
-class Found:
-    """The winner of a search.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        As a function of the points given, with its bandwidth; a sum of two where the trial is of two.
-    metric : ndarray of shape (d,) or (m, d)
-        Of its distances; mapped points have the total variance that standardised columns have. For a sum the squared
-        distances are the mean of both.
-    scale : ndarray of shape (d,)
-        What the columns were multiplied by before the search.
-    trial : Trial
-    trials : list of Trial
-        All of them.
-    """
-
-    kernel: Kernel
-    metric: FloatArray
-    scale: FloatArray
-    trial: Trial
-    trials: list[Trial]
-
-    @property
-    def alpha(self) -> float:
-        assert self.trial.regression is not None
-        return self.trial.regression.alpha
+    def comparison(self, sample: Sample, others: IntArray, view: View) -> Comparison:
+        """What compares regressions of a sample, at other rows where there are enough."""
+        held_out = self.sample(others, view) if len(others) >= _FEWEST_HELD_OUT else None
+        values = np.stack((self.Y.min(axis=0), self.Y.max(axis=0))) if self.classes else None
+        return Comparison(sample, held_out, values)
 
 
 def search(task: Task, candidates: Sequence[Candidate], rng: np.random.Generator) -> Found:
@@ -185,14 +120,15 @@ def search(task: Task, candidates: Sequence[Candidate], rng: np.random.Generator
     order = rng.permutation(len(task.X))
     order, others = order[: sizes[-1]], order[sizes[-1] :][: max(_HELD_OUT * sizes[-1], _FEWEST_HELD_OUT)]
     with single_threaded():
-        scale = _best_scale(task, candidates[0].family, order[: sizes[0]])
-        trials = _halving(task, candidates, [order[:size] for size in sizes], others, scale, deadline)
+        view = _best_view(task, candidates, order[: sizes[0]], others)
+        trials = _halving(task, candidates, [order[:size] for size in sizes], others, view, deadline)
     best = _best(trials)
     if best.regression is None:
         reasons = "; ".join(dict.fromkeys(trial.failure for trial in trials))
         raise ValueError(f"None of the {len(candidates)} candidates of the search could be fitted: {reasons}.")
-    kernel, metric = _in_units_of_columns(best, scale, np.asarray(task.X[order], dtype=np.float64))
-    return Found(kernel, metric, scale, best, trials)
+    mapped = np.asarray(view.mapped(task.X[order]), dtype=np.float64)
+    kernel, metric = _in_units_of_columns(best, view.scale, mapped)
+    return Found(kernel, metric, view, best, trials, task.classes)
 
 
 def sample_sizes(n: int, seconds: float = math.inf, n_candidates: int = 1) -> list[int]:
@@ -205,24 +141,28 @@ def sample_sizes(n: int, seconds: float = math.inf, n_candidates: int = 1) -> li
     return sorted(sizes)
 
 
-def _sample(task: Task, rows: IntArray, scale: FloatArray, deadline: float = math.inf) -> Sample:
-    centred = task.X[rows].astype(np.float64) - task.X.mean(axis=0, dtype=np.float64)
-    weights = None if task.weights is None else task.weights[rows]
-    return Sample(centred * scale, task.Y[rows], weights, deadline)
+def _best_view(task: Task, candidates: Sequence[Candidate], rows: IntArray, others: IntArray) -> View:
+    """The view with which the first family does best on the smallest sample, without a metric or with one.
 
-
-def _best_scale(task: Task, family: RadialKernel, rows: IntArray) -> FloatArray:
-    """That of least leave-one-out error on the smallest sample; the first where none can be fitted."""
-    if len(task.scales) == 1:
-        return task.scales[0]
-    errors = []
-    for scale in task.scales:
-        try:
-            sample = _sample(task, rows, scale)
-            errors.append(tuned(sample, family, np.ones_like(scale), grid=task.grid).error)
-        except (linalg.LinAlgError, ValueError):
-            errors.append(math.inf)
-    return task.scales[int(np.argmin(errors))]
+    What a metric makes of the columns matters: one that is drawn in may be better without a metric, and worse with it.
+    """
+    chosen, leading = task.views[0], None
+    if len(task.views) == 1:
+        return chosen
+    deadline = time.perf_counter() + _VIEW_PART * task.seconds
+    metrics = {each.metric for each in candidates}
+    kinds = metrics - {"full"} or metrics  # two tell enough
+    for view in task.views:
+        sample, plain = task.sample(rows, view, deadline), dict[RadialKernel, Regression]()
+        comparison = task.comparison(sample, others, view)
+        attempts = [
+            Attempt(Candidate(candidates[0].family, kind), comparison, task.grid, None, {}, plain)
+            for kind in sorted(kinds, reverse=True)  # none comes first
+        ]
+        best = min((_trial(attempt, 0) for attempt in attempts), key=lambda trial: trial.error)
+        if best.regression is not None and (leading is None or not no_worse(leading.losses, best.losses)):
+            chosen, leading = view, best
+    return chosen
 
 
 def _halving(
@@ -230,21 +170,20 @@ def _halving(
     candidates: Sequence[Candidate],
     samples: Sequence[IntArray],
     others: IntArray,
-    scale: FloatArray,
+    view: View,
     deadline: float,
 ) -> list[Trial]:
-    held_out = _sample(task, others, scale) if len(others) >= _FEWEST_HELD_OUT else None
     sizes, trials, plain = [len(rows) for rows in samples], list[Trial](), dict[RadialKernel, Regression]()
     going: list[tuple[Candidate, Regression | None]] = [(candidate, None) for candidate in candidates]
     numbers = [len(candidates), *(min(kept + 2, len(candidates)) for kept in _KEPT)]
     advance = advancing(sum(number * size**3 for number, size in zip(numbers, sizes, strict=False)))
     for stage, (size, rows) in enumerate(zip(sizes, samples, strict=True)):
-        sample = _sample(task, rows, scale, deadline)
+        comparison = task.comparison(task.sample(rows, view, deadline), others, view)
         done, starts, plain = list[Trial](), plain, dict[RadialKernel, Regression]()
         for candidate, before in going:
             patient = not done and stage == 0  # something must come of any search
-            on = replace(sample, deadline=math.inf) if patient else sample
-            done.append(_trial(Attempt(candidate, on, held_out, task.grid, before, starts, plain), stage))
+            on = replace(comparison, sample=replace(comparison.sample, deadline=math.inf)) if patient else comparison
+            done.append(_trial(Attempt(candidate, on, task.grid, before, starts, plain), stage))
             advance(f"search: {name_of(candidate.family)}, metric {candidate.metric}, {size} rows", size**3)
         trials += done
         going = [(trial.candidate, trial.regression) for trial in _kept(done, (*_KEPT, len(done))[stage])]
@@ -252,7 +191,7 @@ def _halving(
             return trials
     fitted = sorted((trial for trial in done if trial.regression is not None), key=lambda trial: trial.error)
     if task.sums and fitted:
-        trials += _sums(sample, held_out, fitted, task.grid)
+        trials += _sums(comparison, fitted, task.grid)
     return trials
 
 
@@ -271,9 +210,8 @@ class Attempt:
     Parameters
     ----------
     candidate : Candidate
-    sample : Sample
-    held_out : Sample or None
-        Rows at which regressions are compared; None is by leave-one-out.
+    comparison : Comparison
+        Of the sample, and by what its regressions are compared.
     grid : Grid
     before : Regression or None
         That of the stage before; None in the first.
@@ -283,12 +221,15 @@ class Attempt:
     """
 
     candidate: Candidate
-    sample: Sample
-    held_out: Sample | None
+    comparison: Comparison
     grid: Grid
     before: Regression | None
     starts: dict[RadialKernel, Regression]
     plain: dict[RadialKernel, Regression]
+
+    @property
+    def sample(self) -> Sample:
+        return self.comparison.sample
 
     def without_metric(self) -> Regression:
         """The regression that has none, tuned."""
@@ -332,18 +273,6 @@ class Attempt:
             yield tuned(self.sample, best.kernel, best.metric, best.place, self.grid)
 
 
-def _losses(
-    fitted: Regression, sample: Sample, held_out: Sample | None, kernels: Sequence[Regression]
-) -> FloatArray | None:
-    """Losses at the rows held out, of a regression of a sample with the mean of some kernels."""
-    if held_out is None:
-        return None
-    values = np.zeros_like(held_out.Y)
-    for each in kernels:
-        values += each.whole_kernel()(held_out.X, sample.X) @ fitted.coefficients
-    return held_out.losses(held_out.Y - values / len(kernels))
-
-
 def _trial(attempt: Attempt, stage: int) -> Trial:
     """The best regression of an attempt; what there is when time runs out."""
     begun, failure = time.perf_counter(), ""
@@ -355,14 +284,14 @@ def _trial(attempt: Attempt, stage: int) -> Trial:
         failure = "there was no time for it"
     except (linalg.LinAlgError, ValueError) as error:
         failure = str(error)
-    elsewhere = None if best is None else _losses(best, attempt.sample, attempt.held_out, [best])
-    seconds = time.perf_counter() - begun
-    return Trial(attempt.candidate, stage, len(attempt.sample.X), seconds, best, failure, elsewhere=elsewhere)
+    left_out, elsewhere = (None, None) if best is None else attempt.comparison.losses(best, [best])
+    made = Trial(attempt.candidate, stage, len(attempt.sample.X), time.perf_counter() - begun, best, failure)
+    return replace(made, left_out=left_out, elsewhere=elsewhere)
 
 
-def _sums(sample: Sample, held_out: Sample | None, trials: Sequence[Trial], grid: Grid) -> list[Trial]:
+def _sums(comparison: Comparison, trials: Sequence[Trial], grid: Grid) -> list[Trial]:
     """The mean of the kernel of the best trial and that of each other one."""
-    made, (best, *others), own = list[Trial](), trials, trials[0].regression
+    made, (best, *others), own, sample = list[Trial](), trials, trials[0].regression, comparison.sample
     assert own is not None
     for other in others:
         added, begun = other.regression, time.perf_counter()
@@ -371,8 +300,9 @@ def _sums(sample: Sample, held_out: Sample | None, trials: Sequence[Trial], grid
         K = (own.whole_kernel()(sample.X) + added.whole_kernel()(sample.X)) / 2
         with suppress(OutOfTime, linalg.LinAlgError):
             fitted = with_best_ridge(sample, K, _middle(own, added), grid)
-            losses, seconds = _losses(fitted, sample, held_out, (own, added)), time.perf_counter() - begun
-            made.append(replace(best, seconds=seconds, regression=fitted, added=other, elsewhere=losses))
+            left_out, elsewhere = comparison.losses(fitted, (own, added))
+            both = replace(best, regression=fitted, added=other, left_out=left_out, elsewhere=elsewhere)
+            made.append(replace(both, seconds=time.perf_counter() - begun))
     return made
 
 
@@ -389,16 +319,12 @@ def _best(trials: list[Trial]) -> Trial:
     """
     last = max((trial.stage for trial in trials if trial.regression is not None), default=0)
     alone = min((t for t in trials if t.stage == last and t.added is None), key=lambda trial: trial.error)
-    sums = [trial for trial in trials if trial.added is not None and _no_worse(trial, alone)]
+    sums = [
+        trial
+        for trial in trials
+        if trial.added is not None and math.isfinite(trial.error) and no_worse(trial.losses, alone.losses)
+    ]
     return min(sums, key=lambda trial: trial.error) if sums else alone
-
-
-def _no_worse(trial: Trial, than: Trial) -> bool:
-    """Whether the errors at the same points differ by at most a standard error."""
-    if trial.regression is None or than.regression is None or not math.isfinite(trial.error):
-        return False
-    difference = trial.losses - than.losses
-    return float(difference.mean()) <= float(difference.std()) / math.sqrt(len(difference))
 
 
 def _in_units_of_columns(trial: Trial, scale: FloatArray, X: FloatArray) -> tuple[Kernel, FloatArray]:
@@ -424,55 +350,9 @@ def _one_in_units_of_columns(fitted: Regression, scale: FloatArray, X: FloatArra
     return WithMetric(family, LinearMap(metric.copy())), metric
 
 
-def column_scale(X: FloatArray, weights: FloatArray | None) -> FloatArray:
-    """What makes the standard deviation of each column 1; zero for constant columns, which tell nothing."""
-    double = X.astype(np.float64, copy=False)
-    centred = double - double[0]  # far from zero the mean is rounded
-    mean = np.average(centred, axis=0, weights=weights)
-    deviation = np.sqrt(np.average((centred - mean) ** 2, axis=0, weights=weights))
-    varies = (centred != 0).any(axis=0) & (deviation > 0)
-    if not varies.any():
-        return np.ones(X.shape[1])
-    return np.asarray(np.divide(1, deviation, out=np.zeros_like(deviation), where=varies))
-
-
 def importances(metric: FloatArray, X: FloatArray) -> FloatArray:
     """Diagonal of LᵀL for columns in units of their standard deviation, with sum 1; zeros where all is constant."""
     squared = metric**2 if metric.ndim == 1 else (metric**2).sum(axis=0)
     weighed = squared * X.var(axis=0, dtype=np.float64)
     total = float(weighed.sum())
     return np.asarray(weighed / total) if total > 0 else np.zeros(len(weighed))
-
-
-def name_of(family: RadialKernel) -> str:
-    """The name that estimators know a family by."""
-    return type(family).__name__.lower()
-
-
-def search_results(found: Found) -> dict[str, Any]:
-    """Trials as scikit-learn's searches by halving show them."""
-    trials = found.trials
-    scores = np.array([1 - trial.error for trial in trials])
-    stages = np.array([trial.stage for trial in trials])
-
-    def each(value: Callable[[Regression], float]) -> FloatArray:
-        return np.array([np.nan if trial.regression is None else value(trial.regression) for trial in trials])
-
-    return {
-        "iter": stages,
-        "n_resources": np.array([trial.n_rows for trial in trials]),
-        "param_kernel": np.array([trial.kernel_name for trial in trials]),
-        "param_metric": np.array([trial.metric_name for trial in trials]),
-        "param_bandwidth": np.where(
-            [trial.added is None for trial in trials], each(lambda regression: regression.kernel.bandwidth), np.nan
-        ),
-        "param_alpha": each(lambda regression: regression.alpha),
-        "mean_test_score": scores,
-        "rank_test_score": np.array(
-            [
-                1 + np.count_nonzero((stages > s) | ((stages == s) & (scores > v)))
-                for s, v in zip(stages, scores, strict=True)
-            ]
-        ),
-        "fit_time": np.array([trial.seconds for trial in trials]),
-    }

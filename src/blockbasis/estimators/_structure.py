@@ -11,6 +11,7 @@ from blockbasis._utils.typing import FloatArray
 from blockbasis._utils.validation import check_threads
 from blockbasis.estimators._blending import Blend
 from blockbasis.estimators._calibration import Calibration
+from blockbasis.estimators._columns import ColumnMap
 from blockbasis.estimators._expansion import Expansion
 from blockbasis.estimators._feature_map import FeatureMap
 from blockbasis.estimators._intervals import Residuals
@@ -46,6 +47,9 @@ def check_outputs(fitted: dict[str, Any]) -> None:
         for name in ("_scale", "_y_scale"):
             numbers(fitted[name], name, shape[1:])
         require(isinstance(trend, Trend) and trend.slopes.shape == shape, "_trend", f"a Trend of shape {shape}")
+    if fitted.get("column_map_") is not None:
+        columns, d = fitted["column_map_"].columns, fitted["n_features_in_"]
+        require(((columns >= 0) & (columns < d)).all(), "column_map_", f"of columns below {d}")
     if "groups_" in fitted:
         groups, outputs = fitted["groups_"], [each.n_outputs for each in fitted["expansions_"]]
         require([len(group) for group in groups] == outputs, "groups_", "one class for each function")
@@ -58,6 +62,11 @@ def check_structure(value: Any) -> None:
     if isinstance(value, (Blend, Calibration)):
         fits = all(isinstance(each, (int, float)) and each >= 0 for each in vars(value).values())
         require(fits, type(value).__name__.lower(), "positive")
+    elif isinstance(value, ColumnMap):
+        require(value.columns.ndim == 1 and value.columns.dtype.kind == "i", "columns", "places of columns")
+        numbers(value.centers, "centers", (len(value.columns),))
+        numbers(value.spreads, "spreads", (len(value.columns),))
+        require((value.spreads > 0).all(), "spreads", "positive")
     elif isinstance(value, Residuals):
         numbers(value.points, "points", (None, None))
         numbers(value.sizes, "sizes", (len(value.points), None))

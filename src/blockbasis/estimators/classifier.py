@@ -84,13 +84,14 @@ class RidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
         choices = self._choices(X, Y - self.intercept_, weights, of_choices)
         rows: Any = slice(None) if choices.rows is None else choices.rows
         X, Y, labels, weights = X[rows], Y[rows], labels[rows], None if weights is None else weights[rows]
-        fits = self._fits(choices, X, Y - self.intercept_, weights, streams)
+        Z = choices.mapped(X)
+        fits = self._fits(choices, Z, Y - self.intercept_, weights, streams)
         choose = self._for_each_class if self._per_class else self._for_all
         best, results = choose(fits, labels, Y, weights)
-        self._take(best, X, self._per_class)
+        self._take(best, Z, self._per_class)
         left_out = np.stack([fit.left_out[:, c] for c, fit in enumerate(best)], axis=1)
         self.calibration_ = calibrated(Y - left_out, labels, weights)
-        self._keep_metric(choices.found, X)
+        self._keep_metric(choices.found, Z)
         self._keep_results(choices, results)
         return rows, np.stack([fit.coefficients[:, c] for c, fit in enumerate(best)], axis=1)
 
@@ -103,13 +104,17 @@ class RidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
         if results is not None:
             self.cv_results_ = results
 
+    def _quality(self, fit: Fit, labels: IntArray, Y: FloatArray, weights: FloatArray | None) -> tuple[float, float]:
+        """What regressions are compared by: leave-one-out accuracy, and the squared error among equals."""
+        return _accuracy(fit, labels, Y, weights)
+
     def _for_all(
         self, fits: Iterator[Fit], labels: IntArray, Y: FloatArray, weights: FloatArray | None
     ) -> tuple[list[Fit], dict[str, Any] | None]:
-        """The regressions of best leave-one-out accuracy, of least squared error among equals, for all columns."""
+        """The best regressions, for all columns."""
         best, leading, records = None, (-np.inf, -np.inf), list[Record]()
         for fit in fits:
-            key = _accuracy(fit, labels, Y, weights)
+            key = self._quality(fit, labels, Y, weights)
             records.append(Record(fit.bandwidth, fit.alpha, key[0]))
             if best is None or key > leading:
                 best, leading = fit, key
@@ -234,7 +239,7 @@ class RidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
         X = self._check_X(X, reset=False)
         slopes = np.empty((*X.shape, len(self.intercept_)))
         for group, expansion in zip(self.groups_, self.expansions_, strict=True):
-            slopes[..., group] = expansion.gradient(X, self._threads())
+            slopes[..., group] = self._slopes(X, expansion)
         return slopes[..., 0] if slopes.shape[-1] == 1 else slopes
 
 

@@ -67,16 +67,17 @@ class RidgeRegressor(MultiOutputMixin, RegressorMixin, KernelRidgeEstimator):
         if choices.rows is not None:
             used = np.arange(len(X))[used][choices.rows]
             weights = None if weights is None else weights[choices.rows]
-        best, records = _least_squares(self._fits(choices, X[used], Y[used] - intercept, weights, streams), weights)
-        self.expansion_ = self._learnt([(best, target) for target in range(Y.shape[1])], X[used])
+        Z = choices.mapped(X[used])
+        best, records = _least_squares(self._fits(choices, Z, Y[used] - intercept, weights, streams), weights)
+        self.expansion_ = self._learnt([(best, target) for target in range(Y.shape[1])], Z)
         self.local_share_ = best.shares
-        self.residuals_ = some_residuals(best.kernel.coordinates(X[used]), best.left_out, weights, of_residuals)
+        self.residuals_ = some_residuals(best.kernel.coordinates(Z), best.left_out, weights, of_residuals)
         self.intercept_ = intercept
         self.bandwidth_ = bandwidth_of(best.kernel)
         self.alpha_ = best.alpha.copy() if self._one_for_each_target else float(best.alpha[0])
         self._n_dimensions = y.ndim
         self._forget("cv_results_", "X_fit_", "dual_coef_", "factorization_")
-        self._keep_metric(choices.found, X[used])
+        self._keep_metric(choices.found, Z)
         self._keep_results(choices, records)
         if keep:
             self.X_fit_ = X
@@ -137,7 +138,8 @@ class RidgeRegressor(MultiOutputMixin, RegressorMixin, KernelRidgeEstimator):
         share = check_fraction(coverage, name="coverage", caller=f"{self._caller}.predict_interval")
         X = self._check_X(X, reset=False)
         values = self._predict(X, self.expansion_) + self.intercept_
-        wide = self.residuals_.deviations(self.expansion_.kernel.coordinates(X)) * self.residuals_.factors(share)
+        coordinates = self.expansion_.kernel.coordinates(self._mapped(X))
+        wide = self.residuals_.deviations(coordinates) * self.residuals_.factors(share)
         lower, upper = values - wide, values + wide
         return (lower, upper) if self._n_dimensions == 2 else (lower[:, 0], upper[:, 0])
 
@@ -163,7 +165,7 @@ class RidgeRegressor(MultiOutputMixin, RegressorMixin, KernelRidgeEstimator):
         array([[1., 0.]])
         """
         check_is_fitted(self)
-        slopes = self.expansion_.gradient(self._check_X(X, reset=False), self._threads())
+        slopes = self._slopes(self._check_X(X, reset=False), self.expansion_)
         return slopes if self._n_dimensions == 2 else slopes[..., 0]
 
 
@@ -247,7 +249,10 @@ Kernel or callable, default="gaussian"
     What is learnt is a mixture of two regressions: that of the compressed matrix, which sees all points, and one for
     each cluster, of the data at its points and those beyond its border, which sees them more finely. Their shares are
     those of the least squared leave-one-out error. There is no second one with ``tol``, which asks for the regression
-    of the kernel matrix itself, and where the compression leaves out next to nothing beside the ridge.
+    of the kernel matrix itself, and where the compression leaves out next to nothing beside the ridge. A ridge
+    ``alpha`` amplifies the error of the matrix: predictions are those of the exact regression to about ``tol`` times
+    the Frobenius norm of the kernel matrix over ``alpha``, so that smooth kernels with small ridges want a small
+    ``tol``.
     The function learnt at the points is continued to new points from those around the nearest clusters, by weights that
     change continuously. Far from all training points it goes where the kernel goes, to zero for one that decays.
     Leave-one-out errors are exact for given bases, inner matrix, local columns and shares: they are not built anew

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from blockbasis._utils.progress import reporting
-from blockbasis.estimators._ridge_path import Choices, Record
+from blockbasis._utils.typing import FloatArray, IntArray
+from blockbasis.estimators._calibration import calibrated
+from blockbasis.estimators._ridge_path import Choices, Fit, Record
 from blockbasis.estimators._ridge_search import RidgeSearch
 from blockbasis.estimators.classifier import RidgeClassifier
 from blockbasis.estimators.ridge import RidgeRegressor
@@ -35,7 +39,8 @@ class KernelRidgeCV(RidgeSearch, RidgeRegressor):
         Whether to learn the targets around their mean.
     standardize : {"auto"} or bool, default="auto"
         Whether to divide the columns by their standard deviations first. "auto" does where these differ by more than a
-        factor of 10, and leaves it to leave-one-out where they do not.
+        factor of 10; where they do not, columns stay as they are if that is better by more than a standard error.
+        "auto" also draws in columns of heavy tails if that is better, see the notes.
     time_budget : float, default=None
         Seconds. A search that has used a third of them stops with the best found so far; where the rest is too short
         to learn from all points, some are drawn at random, with a `PerformanceWarning`.
@@ -60,6 +65,10 @@ class KernelRidgeCV(RidgeSearch, RidgeRegressor):
         ``rank_test_score``, ``fit_time``.
     scale_ : ndarray of shape (n_features,)
         What the columns were divided by before the search; gradients are in the units of the columns all the same.
+    column_map_ : ColumnMap or None
+        What was applied to columns of heavy tails before that, with ``columns``, ``centers`` and ``spreads``. The
+        kernel, ``metric_``, ``expansion_`` and ``factorization_`` are those of mapped columns, ``X_fit_`` and gradients
+        those of the columns given.
     metric_, feature_importances_, intercept_, alpha_, bandwidth_, expansion_, local_share_, residuals_, dual_coef_, \
 X_fit_
         As in `KernelRidge`.
@@ -78,6 +87,9 @@ X_fit_
     Targets are in units of their standard deviation in the search, so that each of several counts as much.
     Bandwidths and ridges are chosen by leave-one-out. Kernels and metrics are compared at points outside of the
     samples, where there are at least 1,000, and else by leave-one-out: a metric has seen the targets of its sample.
+    A column has heavy tails where its largest deviation from the median is over 30 times the median deviation, of the
+    values that deviate. It may become center + spread * asinh((x - center) / spread), with the median and the median
+    deviation, which is logarithmic far out: like a regression tree, the kernel then hardly minds how far.
     With ``kernel="auto"``, ``metric="auto"`` and a last fit that is exact, the mean of two kernels of the last stage is
     taken where its error is at most one standard error above that of the best alone.
 
@@ -98,6 +110,13 @@ X_fit_
     True
     >>> sorted(model.feature_importances_.argsort()[-2:].tolist())
     [0, 1]
+
+    Of a column with a few values far out, the logarithm matters here:
+
+    >>> X[:, 0] = np.exp(2 * X[:, 0])
+    >>> model = bb.KernelRidgeCV(random_state=0).fit(X[:500], y[:500])
+    >>> model.column_map_.columns
+    array([0])
     """
 
     def __init__(
@@ -175,14 +194,22 @@ class KernelRidgeClassifierCV(RidgeSearch, RidgeClassifier):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-    best_params_, best_index_, cv_results_, scale_, metric_, feature_importances_
+    best_params_, best_index_, scale_, column_map_, metric_, feature_importances_
         As in `KernelRidgeCV`.
+    cv_results_ : dict
+        As in `KernelRidgeCV`; ``mean_test_score`` is minus the log-loss of calibrated decision values.
     best_score_ : float
-        R^2 of the targets 1 and -1 of the classes, for the winner on the largest sample, as in `KernelRidgeCV`.
+        That of the winner on the largest sample.
     intercept_, alpha_, bandwidth_, expansions_, groups_, local_share_, calibration_, dual_coef_, X_fit_
         As in `KernelRidgeClassifier`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Notes
+    -----
+    Bandwidths and ridges of a candidate are chosen by squared leave-one-out residuals, as in `KernelRidgeCV`; the
+    candidate, and the ridge of the last fit, by the log-loss. Squared residuals count how far values are from 1 and
+    -1, which decides nothing where classes are far apart.
 
     Examples
     --------
@@ -246,6 +273,12 @@ class KernelRidgeClassifierCV(RidgeSearch, RidgeClassifier):
         """
         with reporting(self.verbose > 0):
             return super().fit(X, y, sample_weight)
+
+    def _quality(self, fit: Fit, labels: IntArray, Y: FloatArray, weights: FloatArray | None) -> tuple[float, float]:
+        """The leave-one-out log-loss, by which the candidates were compared."""
+        values = Y - fit.left_out
+        losses = calibrated(values, labels, weights).losses(values, labels)
+        return -float(np.average(losses, weights=weights)), 0.0
 
     def _keep_results(self, choices: Choices, results: dict[str, Any] | None) -> None:
         self._keep_search(choices.found)
