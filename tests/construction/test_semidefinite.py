@@ -5,7 +5,7 @@ import pytest
 
 import blockbasis as bb
 from blockbasis.construction import semidefinite
-from blockbasis.construction.semidefinite import semidefinite_inner
+from blockbasis.construction.semidefinite import semidefinite_inner, squared_changes
 from blockbasis.operators.inner import InnerMatrix
 
 RANKS = np.array([3, 1, 4, 2, 2])
@@ -127,3 +127,12 @@ def test_no_negative_eigenvalue_is_left_where_entries_are_float32_and_blocks_are
     A = bb.factorize(X, bb.Gaussian(0.5), tol=1e-3, rng=seed)
     assert np.linalg.eigvalsh(A.inner.todense()).min() >= -1e-12
     assert bb.solve(A, np.ones(500), 1e-6).converged
+
+
+def test_changes_of_a_repair_are_counted_for_both_clusters_of_a_block():
+    before, M = dense_case(0)
+    after = semidefinite_inner(before, EPS)
+    difference = after.todense() - M
+    expected = [float((difference[OFFSETS[i] : OFFSETS[i + 1]] ** 2).sum()) for i in range(5)]
+    np.testing.assert_allclose(squared_changes(before, after), expected, rtol=1e-10)
+    assert not squared_changes(before, before).any()

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from sklearn.cluster import KMeans
 
 import blockbasis as bb
 from blockbasis.datasets import unit_cube_mixture
@@ -127,3 +128,14 @@ def test_a_tolerance_below_the_rounding_of_float32_entries_is_not_promised():
     X = np.random.default_rng(0).normal(size=(300, 2)).astype(np.float32)
     with pytest.warns(bb.AccuracyWarning, match="tolerance of 1e-09 was not reached"):
         bb.factorize(X, bb.Gaussian(1.0), tol=1e-9, rng=0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_near_points_in_different_clusters_do_not_raise_the_ranks_of_all(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(800, 3))
+    labels = KMeans(16, n_init=1, random_state=seed).fit_predict(X)
+    X = np.concatenate((X, X[:20] + 0.02 * rng.normal(size=(20, 3))))
+    labels = np.concatenate((labels, (labels[:20] + 1) % 16))
+    A = bb.factorize(X, bb.Gaussian(0.15), tol=1e-3, partition=labels, rng=seed)
+    assert 0.9e-3 < bb.relative_error(A, X, bb.Gaussian(0.15)).value <= 1e-3

@@ -71,6 +71,18 @@ def semidefinite_inner(inner: InnerMatrix, precision: float, allowed: float = 0.
     return inner.with_panels(values) if changed else inner
 
 
+def squared_changes(before: InnerMatrix, after: InnerMatrix) -> FloatArray:
+    """Squared norms of the changes in the block rows of a repaired C, one for each cluster."""
+    changes = np.zeros(before.n_rows)
+    for old, new in zip(before.panels, after.panels, strict=True):
+        starts = np.cumsum(old.widths) - old.widths
+        energies = np.add.reduceat(np.square(new.values - old.values).sum(axis=0), starts)
+        changes[old.row] += energies.sum()
+        off_diagonal = old.columns != old.row
+        np.add.at(changes, old.columns[off_diagonal], energies[off_diagonal])
+    return changes
+
+
 def _semidefinite_component(component: InnerMatrix, rounding: float, smallest: float) -> InnerMatrix:
     """A connected component made semi-definite; ``smallest`` is a shift that is negligible."""
     C = np.array(component.todense(), dtype=np.float64)

@@ -35,6 +35,7 @@ from blockbasis.construction.pipeline import (
     shift_reserve,
     sketched_draft,
 )
+from blockbasis.construction.semidefinite import squared_changes
 from blockbasis.exceptions import AccuracyWarning
 from blockbasis.kernels.evaluator import CachedKernelMatrix, KernelMatrix
 from blockbasis.operators.block_basis import BlockBasis
@@ -61,6 +62,9 @@ _WORTH_TRIMMING = 0.2
 _TRIMMED_SHARE = 0.12
 #: Share of the allowed squared error to reserve for the repair of a C that trimming makes indefinite.
 _REPAIR_SHARE = 0.05
+#: Shares of the allowed squared error above which the repair of one block row of C, and of all, is too large.
+_MAX_CHANGE = 0.1
+_MAX_CHANGES = 1.0
 #: Trimming can add more error at all points than at the sampled rows of the bases. Largest factor of the trimmed error
 #: from one trial to the next.
 _TRIMMING_FACTORS = (0.9, 0.5, 0.3, 0.1)
@@ -278,11 +282,18 @@ class _Builder:
                 leading = [own[:, :rank] for own, rank in zip(values, ranks, strict=True)]
                 if trimmed_share > 0:
                     result, leading = self.trimmed(truncated, leading, share, max_share)
-                result = semidefinite_draft(matrix, result, allowed)
+                indefinite, result = result, semidefinite_draft(matrix, result, allowed)
                 if result is not truncated:
                     measured, share = self.measure(result, leading)
                 if share <= 1:
                     return result, leading, measured
+                # The diagonal parts of near points in different clusters can be too large for a semi-definite C. Higher
+                # ranks do not reduce this error; an identity basis needs no diagonal part.
+                changes = squared_changes(indefinite.inner, result.inner)
+                changed = (changes > _MAX_CHANGE * allowed) & (draft.ranks < self.plan.partition.sizes)
+                if changes.sum() > _MAX_CHANGES * allowed and changed.any() and not last:
+                    draft = self.raised(draft, np.where(changed, self.plan.partition.sizes, 0), ~changed)
+                    continue
                 max_share *= _SAFETY_FACTOR / share  # making C semi-definite has added error
                 target *= _SAFETY_FACTOR / share
                 continue
