@@ -164,7 +164,8 @@ class BlockBasis(RealOperator):
     def extend(self, X_new: Any) -> CrossBlockBasis:
         """Return an operator for K(X_new, X) between new points and the factorized points, without white noise.
 
-        The kernel is evaluated between the new points and the landmarks of the extensions only.
+        The kernel is evaluated between the new points and the landmarks of the extensions only. The cost does not
+        depend on n after the first call, which reads U once.
 
         Parameters
         ----------
@@ -180,8 +181,10 @@ class BlockBasis(RealOperator):
         Warns
         -----
         AccuracyWarning
-            If the estimated error exceeds four times that of the factorization. The basis does not represent new
-            points whose distance from the factorized points is larger than the bandwidth.
+            If the estimated error at 20 or more new points exceeds four times that of the factorization, relative to
+            the norm without white noise, or 0.2 for a factorization without an ``error_estimate`` (one with given
+            ranks). The basis does not represent new points whose distance from the factorized points is larger than
+            the bandwidth.
 
         Notes
         -----
@@ -190,6 +193,15 @@ class BlockBasis(RealOperator):
         u(x)ᵀ C_ii u(x) to x. Far from the landmarks this variance can exceed k(x, x); u(x) is then scaled down until
         the variance is at most k(x, x), or at most the largest variance of a factorized point of the cluster if that is
         larger. C is positive semi-definite, so that the entries of K(x, X) are bounded as those of the kernel.
+
+        At small bandwidths, u(x) does not represent x at the other clusters near x. If the estimated error exceeds the
+        threshold of the warning, the coordinates of K(x, X_j) in the bases of the clusters j near x are corrected by
+
+            d = (G + λ (I - G))⁻¹ U_Lᵀ (K(L_j, x) - U_L C_ji u(x)),    G = U_Lᵀ U_L,    λ = 0.1,
+
+        where L_j are the landmarks of all extensions that lie in cluster j, and U_L their rows in its basis. If the
+        error is still large, single entries at landmarks are corrected too. The result is then (U C + N) Vᵀ + S. A
+        correction that does not lower the estimated error is discarded.
 
         Examples
         --------
