@@ -64,7 +64,7 @@ CROSS = {
     ),
     "extension": lambda: _factored().extend(_points(70, seed=5)),
     "extension, float32": lambda: _factored(dtype=np.float32).extend(_points(70, seed=5)),
-    "extension, cutoff": lambda: _factored(h=0.05, n_clusters=8, cutoff=0.01).extend(_points(70, seed=5)),
+    "extension, cutoff": lambda: _factored(h=0.05, n_clusters=8, cutoff=0.01).extend(_points(19, seed=5)),
     "extension, empty clusters": lambda: _factored(n_clusters=9).extend(_points(3, seed=5)),
     "transposed": lambda: (
         bb.factorize_cross(_points(90, seed=4), _points(), bb.Gaussian(0.5), n_clusters=3, rank=6, rng=0).T

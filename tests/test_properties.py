@@ -97,6 +97,7 @@ def test_full_ranks_are_exact(X, make, h, k, seed):
     seed=seeds,
 )
 @settings(max_examples=60)
+@pytest.mark.filterwarnings("ignore:The relative error of K.X_new:blockbasis.AccuracyWarning")
 def test_any_points_can_be_factored(dtype, X, make, h, method, k, rank, seed):
     """Duplicates, lines, lattices, pairs; the identity and the matrix of ones: finite, with orthonormal bases."""
     A = bb.factorize(X, make(h), n_clusters=min(k, len(X)), rank=rank, dtype=dtype, rng=seed, n_jobs=1, **method)

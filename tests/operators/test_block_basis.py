@@ -182,7 +182,8 @@ def test_no_entry_exceeds_what_the_kernel_allows(clouds, settings, amplified):
 
 def test_coordinates_that_overflow_are_zero(clouds):
     A = unsafe(*clouds, amplified=1e300)
-    rows = A.extend(clouds[0]).todense()
+    with pytest.warns(AccuracyWarning, match=r"K\(X_new, X\) is about 1: many"):
+        rows = A.extend(clouds[0]).todense()
     assert np.isfinite(rows).all()
     assert np.abs(rows).max() <= 1.1
 
@@ -279,7 +280,7 @@ def test_an_extension_estimates_its_own_error(seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_new_points_unlike_the_old_ones_are_told_of(seed):
     rng = np.random.default_rng(seed)
-    X, new = rng.normal(size=(1_200, 3)), 4.0 * rng.normal(size=(300, 3))
+    X, new = rng.normal(size=(1_200, 3)), rng.normal(size=(300, 3)) + [5.0, 0.0, 0.0]
     A = bb.factorize(X, bb.Gaussian(1.0), tol=1e-2, rng=seed)
     with pytest.warns(AccuracyWarning, match="many new points are far"):
         B = A.extend(new)
@@ -312,6 +313,23 @@ def test_noise_is_no_reason_to_warn_of_new_points(recwarn):
     X = np.random.default_rng(0).normal(size=(800, 2))
     bb.factorize(X, bb.Gaussian(0.5) + bb.White(100.0), tol=1e-2, rng=0).extend(X[:300])
     assert not [w for w in recwarn if issubclass(w.category, AccuracyWarning)]
+
+
+def test_moderate_noise_does_not_hide_new_points_unlike_the_old_ones():
+    rng = np.random.default_rng(0)
+    X, new = rng.normal(size=(1_200, 3)), rng.normal(size=(300, 3)) + [6.0, 0.0, 0.0]
+    A = bb.factorize(X, bb.Gaussian(1.0) + bb.White(0.1), tol=1e-2, rng=0)
+    with pytest.warns(AccuracyWarning, match="many new points are far"):
+        A.extend(new)
+
+
+def test_new_points_unlike_the_old_ones_of_a_factorization_by_rank():
+    rng = np.random.default_rng(0)
+    X, new = rng.normal(size=(600, 3)), rng.normal(size=(100, 3)) + [9.0, 0.0, 0.0]
+    A = bb.factorize(X, bb.Gaussian(1.0), n_clusters=4, rank=30, rng=0)
+    with pytest.warns(AccuracyWarning, match="many new points are far"):
+        A.extend(new)
+    A.extend(new[:19])  # too few points to judge
 
 
 def test_pickles_do_not_carry_what_extend_prepared():

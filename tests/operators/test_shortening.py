@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import blockbasis as bb
-from blockbasis.operators.shortening import held_variance, largest_variances, shortened, variance_roots
+from blockbasis.operators.shortening import held_variance, largest_variances, shortened, variance_roots, within_variance
 
 
 @pytest.fixture(params=[np.float64, np.float32])
@@ -39,3 +39,22 @@ def test_only_rows_that_hold_too_much_are_shortened(dtype):
     result = shortened(u, np.array([25.0, 0.25, np.inf]), np.ones(3))
     assert result.dtype == dtype
     np.testing.assert_allclose(result, [[0.6, 0.8], [0.3, 0.4], [0.0, 0.0]], rtol=1e-6)
+
+
+def test_coordinates_within_the_allowed_variance_are_the_nearest():
+    rng = np.random.default_rng(0)
+    vectors, _ = np.linalg.qr(rng.normal(size=(4, 4)))
+    values = np.array([2.0, 1.0, 0.1, 0.001])
+    root, C = vectors * np.sqrt(values), (vectors * values) @ vectors.T
+    c = 2 * rng.normal(size=(20, 4))
+    c[0] *= 1e-3
+    result = within_variance(c, root, np.full(20, 1.5))
+    variance = np.einsum("ij,jk,ik->i", result, np.linalg.inv(C), result)
+    assert (variance <= 1.5 * (1 + 1e-9)).all()
+    np.testing.assert_allclose(result[0], c[0], atol=1e-12)
+    inside = (rng.normal(size=(200, 4)) @ root.T) * 0.3
+    inside = inside[np.einsum("ij,jk,ik->i", inside, np.linalg.inv(C), inside) <= 1.5]
+    # The projection on a convex set is not farther than c from any point of the set.
+    before = np.linalg.norm(c[:, np.newaxis] - inside, axis=2)
+    assert (np.linalg.norm(result[:, np.newaxis] - inside, axis=2) <= before + 1e-9).all()
+    np.testing.assert_array_equal(within_variance(c, np.zeros((4, 4)), np.ones(20)), 0)

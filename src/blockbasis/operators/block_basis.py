@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,7 +21,9 @@ from blockbasis.operators.cross import CrossBlockBasis
 from blockbasis.operators.entries import Entries
 from blockbasis.operators.error_estimate import ErrorEstimate
 from blockbasis.operators.extension import Extension
+from blockbasis.operators.extension_check import CheckedEntries, Probes, planned_correction
 from blockbasis.operators.inner import Cutoff, InnerMatrix
+from blockbasis.operators.near_field import NearField, correction, landmarks_by_cluster
 from blockbasis.operators.product import RealOperator
 from blockbasis.operators.shortening import held_variance, largest_variances, shortened, variance_roots
 from blockbasis.partition import Partition
@@ -31,10 +33,14 @@ _LARGEST_ENTRY = 1.4999
 #: Largest numbers of new points and of landmarks between which the error of an extension is estimated.
 _CHECKED_POINTS = 256
 _PROBES = 1024
-#: Error of an extension, relative to that of the factorization, above which `extend` warns.
+#: Error of an extension, relative to that of the factorization, above which `extend` corrects it or warns.
 _WARNING_RATIO = 4.0
+#: The same threshold for a factorization without an error estimate.
+_LARGE_ERROR = 0.2
 #: Smallest number of new points for which `extend` warns: the error at fewer points varies too much.
 _MIN_CHECKED = 20
+#: Attributes that `extend` prepares in its first call; they are not pickled.
+_PREPARED = ("_allowed_error", "_near_field", "_probes", "_variances")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -158,7 +164,8 @@ class BlockBasis(RealOperator):
     def extend(self, X_new: Any) -> CrossBlockBasis:
         """Return an operator for K(X_new, X) between new points and the factorized points, without white noise.
 
-        The kernel is evaluated between the new points and the landmarks of the extensions only.
+        The kernel is evaluated between the new points and the landmarks of the extensions only. The cost does not
+        depend on n after the first call, which reads U once.
 
         Parameters
         ----------
@@ -174,8 +181,10 @@ class BlockBasis(RealOperator):
         Warns
         -----
         AccuracyWarning
-            If the estimated error exceeds four times that of the factorization. The basis does not represent new
-            points whose distance from the factorized points is larger than the bandwidth.
+            If the estimated error at 20 or more new points exceeds four times that of the factorization, relative to
+            the norm without white noise, or 0.2 for a factorization without an ``error_estimate`` (one with given
+            ranks). The basis does not represent new points whose distance from the factorized points is larger than
+            the bandwidth.
 
         Notes
         -----
@@ -184,6 +193,15 @@ class BlockBasis(RealOperator):
         u(x)ᵀ C_ii u(x) to x. Far from the landmarks this variance can exceed k(x, x); u(x) is then scaled down until
         the variance is at most k(x, x), or at most the largest variance of a factorized point of the cluster if that is
         larger. C is positive semi-definite, so that the entries of K(x, X) are bounded as those of the kernel.
+
+        At small bandwidths, u(x) does not represent x at the other clusters near x. If the estimated error exceeds the
+        threshold of the warning, the coordinates of K(x, X_j) in the bases of the clusters j near x are corrected by
+
+            d = (G + λ (I - G))⁻¹ U_Lᵀ (K(L_j, x) - U_L C_ji u(x)),    G = U_Lᵀ U_L,    λ = 0.1,
+
+        where L_j are the landmarks of all extensions that lie in cluster j, and U_L their rows in its basis. If the
+        error is still large, single entries at landmarks are corrected too. The result is then (U C + N) Vᵀ + S. A
+        correction that does not lower the estimated error is discarded.
 
         Examples
         --------
@@ -205,9 +223,16 @@ class BlockBasis(RealOperator):
         X = check_points(X_new, name="X_new", caller="extend", n_features=n_features, dtype=self.dtype)
         X = self.kernel.coordinates(X)
         U = self._extended_basis(X)
-        estimate = self._extension_error(X, U)
-        self._warn_of_large_error(estimate, len(X))
-        return CrossBlockBasis(U, self.inner, self.basis, error_estimate=estimate)
+        checked = self._checked_entries(X, U)
+        estimate, found = checked.estimate(), None
+        if self._is_large(estimate):
+            plan = planned_correction(self._near_field, checked, self._allowed_error)
+            if plan is not None:
+                estimate, found = plan.error, correction(self._near_field, X, U, plan)
+        if self._is_large(estimate) and len(X) >= _MIN_CHECKED:
+            self._warn_of_large_error(estimate)
+        near, single = (None, None) if found is None else found
+        return CrossBlockBasis(U, self.inner, self.basis, error_estimate=estimate, near=near, single=single)
 
     def _extended_basis(self, X: FloatArray) -> BlockDiagonal:
         """Return u(x) of new points, given in kernel coordinates, grouped by the nearest centre."""
@@ -221,8 +246,8 @@ class BlockBasis(RealOperator):
                 block[tile] = self._coordinates(core, own[tile], i)
         return U.freeze()
 
-    def _extension_error(self, X: FloatArray, U: BlockDiagonal) -> ErrorEstimate:
-        """Estimate the relative error of K(X_new, X) from entries between new points and landmarks.
+    def _checked_entries(self, X: FloatArray, U: BlockDiagonal) -> CheckedEntries:
+        """Return exact entries between landmarks and a sample of new points, and the errors of the extension.
 
         ``X`` are the new points in kernel coordinates, and ``U`` holds their u(x).
         """
@@ -230,29 +255,39 @@ class BlockBasis(RealOperator):
         if len(X) > _CHECKED_POINTS:
             X = X[np.random.default_rng(0).choice(len(X), _CHECKED_POINTS, replace=False)]
             U = self._extended_basis(X)
-        points, of_points, weights = self._probes
-        exact = self.kernel.core.block(points, X).astype(np.float64)
-        difference = exact - CrossBlockBasis(of_points, self.inner, U).todense()
-        return ErrorEstimate.of_sampled_rows(weights @ difference**2, weights @ exact**2)
-
-    def _warn_of_large_error(self, estimate: ErrorEstimate, count: int) -> None:
-        """Warn if the error at ``count`` new points is far above that of the factorization."""
-        assert self.kernel is not None
-        if self.error_estimate is None or self.kernel.noise or count < _MIN_CHECKED:
-            return
-        expected = max(self.error_estimate.value, float(np.finfo(self.dtype).eps))
-        if estimate.value - estimate.stderr > _WARNING_RATIO * expected:
-            warnings.warn(
-                f"The relative error of K(X_new, X) is about {estimate.value:.2g}, and that of the factorization "
-                f"{expected:.2g}: many new points are far from the points that were factorized. Factorize both "
-                "together, or take a larger bandwidth.",
-                AccuracyWarning,
-                stacklevel=3,
-            )
+        exact = self.kernel.core.block(self._probes.points, X).astype(np.float64)
+        difference = exact - CrossBlockBasis(self._probes.basis, self.inner, U).todense()
+        return CheckedEntries(X, U, self._probes, exact, difference)
 
     @cached_property
-    def _probes(self) -> tuple[FloatArray, BlockDiagonal, FloatArray]:
-        """Sample of landmarks in kernel coordinates, their u(x), and the number of points that each represents."""
+    def _allowed_error(self) -> float:
+        """Error of an extension above which its rows are corrected, and above which `extend` warns."""
+        assert self.kernel is not None
+        if self.error_estimate is None:
+            return _LARGE_ERROR
+        error = self.error_estimate.value
+        if self.kernel.noise and self.diagonal_part is not None:  # an extension has no noise
+            noise_free = replace(self, diagonal_part=self.diagonal_part - self.dtype.type(self.kernel.noise))
+            error *= self.frobenius_norm() / max(noise_free.frobenius_norm(), float(np.finfo(self.dtype).tiny))
+        return _WARNING_RATIO * max(error, float(np.finfo(self.dtype).eps))
+
+    def _is_large(self, estimate: ErrorEstimate) -> bool:
+        """Return whether the error of an extension is certainly above the allowed error."""
+        return estimate.value - estimate.stderr > self._allowed_error
+
+    def _warn_of_large_error(self, estimate: ErrorEstimate) -> None:
+        own = "" if self.error_estimate is None else f", and that of the factorization {self.error_estimate.value:.2g}"
+        warnings.warn(
+            f"The relative error of K(X_new, X) is about {estimate.value:.2g}{own}: many new points are far from the "
+            "points that were factorized, or the ranks are low. Factorize both together, or take a larger bandwidth or "
+            "higher ranks.",
+            AccuracyWarning,
+            stacklevel=3,
+        )
+
+    @cached_property
+    def _probes(self) -> Probes:
+        """Sample of landmarks at which the error of extensions is estimated."""
         rng, most = np.random.default_rng(0), math.ceil(2 * _PROBES / self.n_clusters)
         some = [e.points[rng.permutation(len(e.points))[:most]] for e in self.extensions]
         points = np.unique(np.concatenate(some), axis=0)
@@ -260,7 +295,7 @@ class BlockBasis(RealOperator):
             points = points[rng.choice(len(points), _PROBES, replace=False)]
         U = self._extended_basis(points)
         sizes = self.partition.sizes / np.maximum(U.partition.sizes, 1)
-        return points, U, sizes[U.partition.labels]
+        return Probes(points, U, sizes[U.partition.labels])
 
     def _coordinates(self, core: Kernel, X: FloatArray, i: int) -> FloatArray:
         """Return u(x) of new points of cluster ``i``, in kernel coordinates, scaled down to the allowed variance."""
@@ -278,9 +313,18 @@ class BlockBasis(RealOperator):
         """Roots of C_ii and largest variances of all clusters, for the bound in `extend`."""
         return variance_roots(self.inner), largest_variances(self.basis, self.inner)
 
+    @cached_property
+    def _near_field(self) -> NearField:
+        """Landmarks and factors that rows of new points are corrected from."""
+        assert self.kernel is not None
+        core, (roots, largest) = self.kernel.core, self._variances
+        landmarks = landmarks_by_cluster(self.extensions, self.basis, core)
+        bound = None if core.at_zero is None else _LARGEST_ENTRY * core.at_zero
+        return NearField(core, self.partition, self.inner, landmarks, roots, largest, bound)
+
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        return {name: value for name, value in state.items() if name not in ("_probes", "_variances")}
+        return {name: value for name, value in state.items() if name not in _PREPARED}
 
     def __repr__(self) -> str:
         n = self.shape[0]

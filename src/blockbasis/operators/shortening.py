@@ -1,4 +1,4 @@
-"""Bound of the norm of the coordinates u(x) of new points.
+"""Bounds of the coordinates of new points.
 
 The factorization assigns the variance u(x)ᵀ C_ii u(x) to a point x of cluster i. Far from the landmarks of the
 extension, this variance can exceed k(x, x) by orders of magnitude. The functions of this module scale u(x) down until
@@ -18,6 +18,8 @@ from blockbasis.operators.inner import InnerMatrix
 #: Lower bound of the eigenvalues of C_ii, relative to the largest, by dtype. Smaller eigenvalues are rounding errors of
 #: either sign, and would not bound coordinates in the direction of their eigenvectors.
 _FLOOR = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-6}
+#: Number of bisections for the nearest coordinates with an allowed variance.
+_BISECTIONS = 60
 
 
 def variance_roots(inner: InnerMatrix) -> tuple[FloatArray, ...]:
@@ -71,3 +73,36 @@ def shortened(u: FloatArray, held: FloatArray, allowed: FloatArray) -> FloatArra
     result = u * scale[:, np.newaxis].astype(u.dtype)
     result[~np.isfinite(held)] = 0
     return np.asarray(result)
+
+
+def within_variance(c: FloatArray, root: FloatArray, allowed: FloatArray) -> FloatArray:
+    """Return the nearest coordinates c of K(x, X_i) with cᵀ C_ii⁻¹ c at most the allowed variance of x.
+
+    Parameters
+    ----------
+    c : ndarray of shape (m, r)
+        Coordinates of m rows.
+    root : ndarray of shape (r, r)
+        L with L Lᵀ = C_ii and orthogonal columns, as of `variance_roots`.
+    allowed : ndarray of shape (m,)
+        Largest allowed variance of each row.
+
+    Returns
+    -------
+    ndarray of shape (m, r)
+        Coordinates in float64; zero if C_ii is zero.
+    """
+    values = np.einsum("ij,ij->j", root, root)
+    if not values.min() > 0:
+        return np.zeros(c.shape)
+    vectors = root / np.sqrt(values)
+    a = c @ vectors
+    energies = a**2 * values
+    # The nearest point of the ellipsoid is a λ / (λ + μ); its variance decreases with μ. Bisection for μ.
+    low, high = np.zeros(len(c)), np.sqrt(energies.sum(axis=1) / allowed)
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        above = (energies / (values + middle[:, np.newaxis]) ** 2).sum(axis=1) > allowed
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    high[(energies / values**2).sum(axis=1) <= allowed] = 0
+    return np.asarray((a * (values / (values + high[:, np.newaxis]))) @ vectors.T)

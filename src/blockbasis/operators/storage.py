@@ -12,6 +12,7 @@ from dataclasses import asdict, fields
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from blockbasis._utils.files import replacing
 from blockbasis._utils.typing import FloatArray
@@ -29,11 +30,13 @@ from blockbasis.operators.entries import Entries
 from blockbasis.operators.error_estimate import ErrorEstimate
 from blockbasis.operators.extension import Extension
 from blockbasis.operators.inner import Cutoff, InnerMatrix, Panel
+from blockbasis.operators.row_blocks import RowBlocks
 from blockbasis.operators.structure import (
     check_basis_size,
     check_extensions,
     check_inner,
     check_partition,
+    check_row_blocks,
     integers,
     numbers,
     require,
@@ -254,7 +257,7 @@ def _describe_cross(B: CrossBlockBasis) -> tuple[dict[str, Any], dict[str, Float
         "entries": None if B.entries is None else asdict(B.entries),
         "error_estimate": None if B.error_estimate is None else asdict(B.error_estimate),
     }
-    return meta, {**bases, **_inner_arrays(B.inner)}
+    return meta, {**bases, **_inner_arrays(B.inner), **_near_arrays(B.near), **_single_arrays(B.single)}
 
 
 def _restore_cross(meta: dict[str, Any], arrays: dict[str, FloatArray]) -> CrossBlockBasis:
@@ -263,7 +266,52 @@ def _restore_cross(meta: dict[str, Any], arrays: dict[str, FloatArray]) -> Cross
     check_inner(inner, rows, columns)
     entries = None if meta["entries"] is None else _restore_entries(meta["entries"])
     estimate = _restore_record(ErrorEstimate, meta.get("error_estimate"))
-    return CrossBlockBasis(rows, inner, columns, entries, estimate)
+    near = _restore_near(arrays, rows, columns)
+    return CrossBlockBasis(rows, inner, columns, entries, estimate, near, _restore_single(arrays, rows, columns))
+
+
+def _near_arrays(near: RowBlocks | None) -> dict[str, FloatArray]:
+    if near is None:
+        return {}
+    return {
+        "near.sizes": np.array([len(rows) for rows in near.rows]),
+        "near.rows": np.concatenate(near.rows),
+        "near.values": np.concatenate([block.ravel() for block in near.blocks]),
+    }
+
+
+def _restore_near(arrays: dict[str, FloatArray], rows: BlockDiagonal, columns: BlockDiagonal) -> RowBlocks | None:
+    if "near.sizes" not in arrays:
+        return None
+    sizes = integers(arrays["near.sizes"], "near.sizes", (len(columns.ranks),))
+    parts = _parts(integers(arrays["near.rows"], "near.rows", (None,)), sizes, "near.rows")
+    shapes = list(zip(sizes.tolist(), columns.ranks.tolist(), strict=True))
+    near = RowBlocks(rows.partition.n_points, parts, _reshaped(arrays, "near.values", shapes))
+    check_row_blocks(near, columns.dtype)
+    return near
+
+
+def _single_arrays(single: csr_array | None) -> dict[str, FloatArray]:
+    if single is None:
+        return {}
+    return {
+        "single.starts": single.indptr.astype(np.int64),
+        "single.columns": single.indices.astype(np.int64),
+        "single.values": single.data,
+    }
+
+
+def _restore_single(arrays: dict[str, FloatArray], rows: BlockDiagonal, columns: BlockDiagonal) -> csr_array | None:
+    if "single.starts" not in arrays:
+        return None
+    shape = rows.partition.n_points, columns.partition.n_points
+    starts = integers(arrays["single.starts"], "single.starts", (shape[0] + 1,))
+    values = numbers(arrays["single.values"], "single.values", (None,), columns.dtype)
+    rising = starts[0] == 0 and starts[-1] == len(values) and (np.diff(starts) >= 0).all()
+    require(rising, "single.starts", f"ascending from 0 to {len(values)}")
+    indices = integers(arrays["single.columns"], "single.columns", values.shape)
+    require(indices.max(initial=-1) < shape[1], "single.columns", f"below {shape[1]}")
+    return csr_array((values, indices, starts), shape=shape)
 
 
 def _basis_arrays(basis: BlockDiagonal, prefix: str = "") -> dict[str, FloatArray]:

@@ -13,6 +13,7 @@ from blockbasis.operators.archive import StorageError
 from blockbasis.operators.block_diagonal import BlockDiagonal
 from blockbasis.operators.extension import Extension
 from blockbasis.operators.inner import InnerMatrix
+from blockbasis.operators.row_blocks import RowBlocks
 from blockbasis.partition import Partition
 
 
@@ -104,3 +105,11 @@ def check_extensions(extensions: Sequence[Extension], basis: BlockDiagonal) -> N
     for extension, rank in zip(extensions, basis.ranks.tolist(), strict=True):
         numbers(extension.points, "extension.points", (None, columns))
         numbers(extension.coefficients, "extension.coefficients", (len(extension.points), rank))
+
+
+def check_row_blocks(near: RowBlocks, dtype: Any) -> None:
+    """Raise a StorageError unless each cluster has ascending rows of the matrix."""
+    for rows, block in zip(near.rows, near.blocks, strict=True):
+        require(all(a < b for a, b in pairwise(rows.tolist())), "near.rows", "ascending in every cluster")
+        require(rows.max(initial=-1) < near.n_rows, "near.rows", f"below {near.n_rows}")
+        numbers(block, "near.values", block.shape, dtype)
