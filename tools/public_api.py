@@ -24,6 +24,7 @@ MODULES = (
     "blockbasis.operators",
     "blockbasis.accuracy",
     "blockbasis.solvers",
+    "blockbasis.tables",
 )
 #: Former import paths: only that their names can be imported is listed.
 FORMER = (

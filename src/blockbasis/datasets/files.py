@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.datasets import load_svmlight_file
 
 from blockbasis._utils.machine import available_memory
 from blockbasis._utils.typing import FloatArray
@@ -246,6 +245,8 @@ def _read_libsvm(path: Path, target: str | int | None) -> Contents:
             f"The 'target' parameter of load_file must be None for a LIBSVM file, whose labels are the target. "
             f"Got {target!r} instead."
         )
+    from sklearn.datasets import load_svmlight_file  # takes 0.1 s to import
+
     try:
         with path.open("rb") as stream:
             if stream.read(len(BOM_UTF8)) != BOM_UTF8:
