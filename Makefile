@@ -7,7 +7,7 @@ BIN := $(VENV)/$(SCRIPTS)
 .PHONY: demo test test-all test-oldest test-newest fuzz fuzz-full lint format bench bench-full clean
 
 demo: $(VENV)/.demo
-	$(BIN)/python -m blockbasis.cli.demo
+	$(BIN)/python -m blockbasis demo
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=97
@@ -70,7 +70,7 @@ $(VENV)/pyvenv.cfg:
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
 $(VENV)/.demo: $(VENV)/pyvenv.cfg pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --quiet --editable '.[cli,plot]'
 	touch $@
 
 $(VENV)/.peers: $(VENV)/.bench

@@ -25,6 +25,7 @@ MODULES = (
     "blockbasis.accuracy",
     "blockbasis.solvers",
     "blockbasis.tables",
+    "blockbasis.report",
 )
 #: Former import paths: only that their names can be imported is listed.
 FORMER = (

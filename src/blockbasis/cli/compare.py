@@ -15,11 +15,12 @@ from blockbasis.cli import options
 from blockbasis.cli.console import Output, check_name, progress_bars, running
 from blockbasis.cli.files import check_output
 from blockbasis.cli.points import make_kernel, read_points
+from blockbasis.cli.reporting import check_report, command_line, write_report
 from blockbasis.experiments import Result
 from blockbasis.experiments import compare as compare_methods
 from blockbasis.experiments.comparison import BUDGETS
 from blockbasis.experiments.framework.curves import LABELS, METHODS, mean_errors, mean_seconds, spread
-from blockbasis.report import figures
+from blockbasis.report import DataTable, Page, Section, figures
 from blockbasis.tables.reading import check_file
 
 #: Names of the files in the folder that --out names.
@@ -62,7 +63,7 @@ def compare(
         check_name(each, METHODS, "method")
     with running(output):
         check_file(file)
-        check_output(report, force=force, endings=(".html",), option="--report")
+        check_report(report, force=force)
         if out is not None:
             figures.panels(1)
             out.mkdir(parents=True, exist_ok=True)
@@ -79,6 +80,8 @@ def compare(
             result.save(out)
             result.draw(out)
             output.say(f"In {out}: {', '.join(_FILES)}")
+        if report is not None:
+            write_report(_page(result), report, output)
         output.finish(_summary(result, h))
 
 
@@ -113,6 +116,20 @@ def _summary(result: Result, h: float) -> dict[str, Any]:
         for method, mean in mean_errors(result, floats=floats).items()
     ]
     return {"points": result.rows[0]["points"], "bandwidth": h, "rows": rows, "verdict": result.verdict().sentence}
+
+
+def _page(result: Result) -> Page:
+    rows = _summary(result, 0.0)["rows"]
+    table = DataTable(
+        ("method", "floats per point", "relative error", "seconds"),
+        [(LABELS[row["method"]], row["floats_per_point"], row["error"], row["seconds"]) for row in rows],
+    )
+    figure = result.experiment.draw(result)
+    alt = "Relative error of each method against floats per point, and against seconds."
+    section = Section("Error against memory and time", "", figure.axes[0], alt, table, open_table=True, wide=True)
+    sentence = result.verdict().sentence
+    summary = [f"{result.experiment.title}.", sentence[0].upper() + sentence[1:]]
+    return Page("Comparison of methods", summary, (), [section], command_line())
 
 
 def _errors_table(result: Result) -> Table:

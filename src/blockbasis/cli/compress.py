@@ -8,9 +8,11 @@ from typing import Any
 
 import blockbasis as bb
 from blockbasis.cli import options
-from blockbasis.cli.console import Output, progress_bars, running
+from blockbasis.cli.console import Output, StageClock, progress_bars, running
 from blockbasis.cli.files import check_output, in_bytes, named, size_of
 from blockbasis.cli.points import make_kernel, read_points
+from blockbasis.cli.reporting import check_report, command_line, write_report
+from blockbasis.report import factorization_page
 from blockbasis.tables.reading import check_file
 
 
@@ -41,14 +43,14 @@ def compress(
     with running(output):
         check_file(file)
         check_output(out, force=force)
-        check_output(report, force=force, endings=(".html",), option="--report")
+        check_report(report, force=force)
         X = read_points(file, target).astype(dtype.value)
         chosen, h = make_kernel(kernel, bandwidth, X, raw=raw)
         output.say(f"{file}: {X.shape[0]} points, {X.shape[1]} columns; {kernel.value} kernel, bandwidth {h:g}")
-        start = time.perf_counter()
-        with progress_bars(shown=output.verbose):
+        start, clock = time.perf_counter(), StageClock()
+        with progress_bars(shown=output.verbose, clock=clock):
             A = bb.factorize(
-                X, chosen, memory=options.budget(memory, len(X)), rng=seed, n_jobs=jobs, progress=output.verbose, **goal
+                X, chosen, memory=options.budget(memory, len(X)), rng=seed, n_jobs=jobs, progress=True, **goal
             )
         seconds = time.perf_counter() - start
         try:
@@ -58,6 +60,11 @@ def compress(
         facts = described(A)
         for line in lines(facts):
             output.say(line)
+        if report is not None:
+            title = f"Kernel matrix of {len(X):,} points"
+            write_report(
+                factorization_page(A, title=title, stages=clock.seconds, command=command_line()), report, output
+            )
         output.say(f"Factorization: {out} ({size_of(out)}), in {seconds:.1f} s")
         output.finish({**facts, "bandwidth": h, "seconds": seconds, "out": str(out)})
 
@@ -93,5 +100,6 @@ def lines(facts: dict[str, Any]) -> list[str]:
         f"  kernel entries  {facts['entries'] / facts['points'] ** 2:.2%} of the matrix were evaluated",
     ]
     if facts["error"] is not None:
-        text.insert(0, f"  relative error  {facts['error']:.2e} ± {facts['error_stderr']:.0e}")
+        spread = f" ± {facts['error_stderr']:.0e}" if facts["error_stderr"] else ""
+        text.insert(0, f"  relative error  {facts['error']:.2e}{spread}")
     return text

@@ -28,7 +28,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from blockbasis._utils.progress import ProgressEvent, reporting
+from blockbasis._utils.progress import Listener, ProgressEvent, reporting
 
 #: Seconds before the first line of progress in a file, and between two lines.
 _FIRST_LINE, _NEXT_LINE = 3.0, 10.0
@@ -199,15 +199,47 @@ class _Lines:
             stderr.print(f"{event.stage}: {share:.0%} done, {event.remaining:.0f} s left", highlight=False)
 
 
+class StageClock:
+    """Seconds of each stage of a computation, from its progress events."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def __call__(self, event: ProgressEvent) -> None:
+        self.add(re.split(r":|(?: of)? \d", event.stage)[0])
+
+    def add(self, stage: str) -> None:
+        """Add the time since the last event to a stage."""
+        now = time.perf_counter()
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + now - self._last
+        self._last = now
+
+
 @contextmanager
-def progress_bars(*, shown: bool = True) -> Iterator[None]:
-    """Show a progress bar for each stage until the stage is finished; in a file, a line for each stage."""
-    if not shown:
+def progress_bars(*, shown: bool = True, clock: StageClock | None = None) -> Iterator[None]:
+    """Show a progress bar for each stage until the stage is finished; in a file, a line for each stage.
+
+    ``clock`` measures the stages, whether they are shown or not.
+    """
+    with _bars(shown) as show, reporting(_both(clock, show)):
         yield
-        return
-    if not stderr.is_terminal:
-        with reporting(_Lines()):
-            yield
+
+
+def _both(clock: StageClock | None, show: Listener | None) -> Listener | bool:
+    def listen(event: ProgressEvent) -> None:
+        for each in (clock, show):
+            if each is not None:
+                each(event)
+
+    return listen if clock is not None or show is not None else False
+
+
+@contextmanager
+def _bars(shown: bool) -> Iterator[Listener | None]:
+    """Context manager with the function that shows an event; None if nothing is shown."""
+    if not shown or not stderr.is_terminal:
+        yield _Lines() if shown else None
         return
     columns = (
         TextColumn("{task.description}"),
@@ -226,5 +258,4 @@ def progress_bars(*, shown: bool = True) -> Iterator[None]:
             if event.done == event.total:
                 progress.remove_task(tasks.pop(event.stage))
 
-        with reporting(show):
-            yield
+        yield show

@@ -12,9 +12,11 @@ from rich.table import Column, Table
 from sklearn.base import clone
 
 from blockbasis.cli import options
-from blockbasis.cli.console import Output, progress_bars, running
+from blockbasis.cli.console import Output, StageClock, progress_bars, running
 from blockbasis.cli.files import check_output, named, size_of
+from blockbasis.cli.reporting import check_report, command_line, write_report
 from blockbasis.operators.storage import save
+from blockbasis.report import model_page
 from blockbasis.tables import TableModel, check_data, fit_prepared, prepare_table, read_table
 from blockbasis.tables.model import plain
 from blockbasis.tables.reading import check_file
@@ -65,12 +67,17 @@ def fit(
         for line in findings:
             if line.startswith("The column"):
                 output.note(line)
-        chosen = {"time_budget": time_budget, "n_jobs": jobs, "random_state": seed, "verbose": int(output.verbose)}
-        with progress_bars(shown=output.verbose):
+        chosen = {"time_budget": time_budget, "n_jobs": jobs, "random_state": seed, "verbose": 1}
+        clock = StageClock()
+        with progress_bars(shown=output.verbose, clock=clock):
             model, evaluation = fit_prepared(prepared, **chosen)
+        clock.add("test, with the simple models")
         lean = without_training_rows(model)
         _save(lean, out)
         _print(output, model, len(prepared.y_test))
+        if report is not None:
+            page = model_page(model, evaluation, findings=findings, stages=clock.seconds, command=command_line())
+            write_report(page, report, output)
         output.say(f"Model: {out} ({size_of(out)}), in {time.perf_counter() - start:.1f} s in all")
         output.finish({**summary(lean), "out": str(out), "notes": prepared.notes, "findings": findings})
 
@@ -79,7 +86,7 @@ def _check(file: Path, out: Path, report: Path | None, force: bool) -> None:
     """Raise an error for whatever can be known before the file is read."""
     check_file(file)
     check_output(out, force=force)
-    check_output(report, force=force, endings=(".html",), option="--report")
+    check_report(report, force=force)
 
 
 def _reading_kinds(kinds: dict[str, str]) -> dict[str, str]:
