@@ -44,6 +44,7 @@ def test_messages_name_options_and_not_parameters():
     for name, option in (("tol", "--tol"), ("budgets", "--memory"), ("n_jobs", "--jobs"), ("path", "FILE")):
         text = console.in_words_of_options(f"The '{name}' parameter of factorize must be right. Got 7 instead.")
         assert text == f"{option} must be right. Got 7 instead."
+    assert console.in_words_of_options("time_budget=9 is too short.") == "--time-budget 9 is too short."
 
 
 def test_errors_of_the_system_have_a_remedy(said):

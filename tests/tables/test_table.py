@@ -25,7 +25,7 @@ def test_an_absent_column_is_named_with_those_there_are(table, name):
 def test_a_name_like_another_is_suggested():
     table = Table(("height", "width"), (np.zeros(1), np.zeros(1)))
     with pytest.raises(ValueError, match=r"Did you mean height\?"):
-        table.place("heigth")
+        table.place("heights")
 
 
 def test_rows_and_columns_are_left_out(table):

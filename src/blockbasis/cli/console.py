@@ -111,7 +111,8 @@ def fail(message: object, *, code: int = 1) -> NoReturn:
 
 def in_words_of_options(message: str) -> str:
     """Return a message of the library with options in place of parameters: --tol, and not 'the tol parameter of'."""
-    return _PARAMETER.sub(lambda found: f"{_OPTIONS.get(found[1], '--' + found[1])} must", message)
+    text = _PARAMETER.sub(lambda found: f"{_OPTIONS.get(found[1], '--' + found[1])} must", message)
+    return text.replace("time_budget=", "--time-budget ")
 
 
 def _sentence(error: Exception) -> str:

@@ -136,8 +136,8 @@ def _joined(model: Page, structure: Page, measured: dict[str, Any]) -> Page:
     facts = [*model.facts[:1], *structure.facts[:1], ("against one exact product", f"{factor:.0f} times faster")]
     summary = [
         (
-            "Two things that this library does: it fits models to tables, and it compresses kernel matrices that are too "
-            "large for memory."
+            "Two things that this library does: it fits models to tables, and it compresses kernel matrices that are "
+            "too large for memory."
         )
     ]
     return Page("blockbasis: a demonstration", summary, facts, sections, model.command)

@@ -31,16 +31,17 @@ _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 def load_file(path: str | os.PathLike[str], *, target: str | int | None = None) -> Dataset:
     r"""Load points from a file, whose format is determined by its extension.
 
-    ======================================  =========================================================================
-    ``.csv``, ``.tsv``, ``.txt``, ``.data`` Text with one point per line. The delimiter (comma, semicolon, tab, bar or
-                                            blanks) and the header are detected. A first column of row numbers
-                                            without a name is omitted.
-    ``.npz``                                Array ``X``, or the only two-dimensional array; array ``y`` is the target.
-    ``.npy``                                A two-dimensional array.
-    ``.parquet``                            Requires pyarrow: ``pip install blockbasis[data]``. An index of pandas
-                                            without a name is omitted.
-    ``.libsvm``, ``.svm``, ``.svmlight``    The labels are the target. The points are converted to a dense array.
-    ======================================  =========================================================================
+    ========================================  ======================================================================
+    ``.csv``, ``.tsv``, ``.txt``, ``.data``   Text with one point per line. The delimiter (comma, semicolon, tab, bar
+                                              or blanks) and the header are detected. A first column of row numbers
+                                              without a name is omitted.
+    ``.npz``                                  Array ``X``, or the only two-dimensional array; array ``y`` is the
+                                              target.
+    ``.npy``                                  A two-dimensional array.
+    ``.parquet``                              Requires pyarrow: ``pip install blockbasis[data]``. An index of pandas
+                                              without a name is omitted.
+    ``.libsvm``, ``.svm``, ``.svmlight``      The labels are the target. The points are converted to a dense array.
+    ========================================  ======================================================================
 
     Parameters
     ----------

@@ -164,8 +164,10 @@ def fit_prepared(prepared: Prepared, **parameters: Any) -> tuple[TableModel, Eva
     estimator = (KernelRidgeCV if prepared.task == "regression" else KernelRidgeClassifierCV)(**parameters)
     estimator.fit(prepared.X, prepared.y)
     seconds = time.perf_counter() - start
+    # A short time budget leaves some rows out.
+    fitted_rows = len(getattr(estimator, "X_fit_", prepared.X))
     card, predictions, probabilities = _evaluate(estimator, prepared)
-    model = TableModel(prepared.task, prepared.target, prepared.encoder, estimator, len(prepared.X), seconds, card)
+    model = TableModel(prepared.task, prepared.target, prepared.encoder, estimator, fitted_rows, seconds, card)
     return model, Evaluation(prepared, predictions, probabilities)
 
 
