@@ -57,6 +57,11 @@ def test_tables_of_methods_name_every_model():
     assert method_tables.table(["a", "b"], [["1", "2"]]) == "| a | b |\n| --- | --- |\n| 1 | 2 |\n"
 
 
+def test_a_new_table_replaces_the_old_one():
+    page = "text\n\n| data | measure | a |\n| --- |\n| 1 |\n\nmore\n"
+    assert method_tables.with_table(page, "| new |\n") == "text\n\n| new |\n\nmore\n"
+
+
 def test_the_readme_has_the_measured_table():
     table = (ROOT / "docs" / "tables" / "models.md").read_text(encoding="utf-8").split("\n\n")[0].strip()
     assert table in (ROOT / "README.md").read_text(encoding="utf-8")

@@ -1,11 +1,12 @@
 """Measure the tables of docs/which_method.md: models of tables, and kernel matrices.
 
-``python -m tools.method_tables`` writes docs/tables/models.md, docs/tables/matrices.md and docs/comparison.svg.
-All data are generated or ship with scikit-learn.
+``python -m tools.method_tables`` writes docs/tables/models.md, docs/tables/matrices.md, docs/comparison.svg and the
+table of README.md. All data are generated or ship with scikit-learn.
 """
 
 from __future__ import annotations
 
+import re
 import time
 import warnings
 from collections.abc import Callable
@@ -29,7 +30,8 @@ import blockbasis as bb
 from blockbasis.experiments import compare
 from blockbasis.experiments.framework.curves import LABELS
 
-FOLDER = Path(__file__).resolve().parent.parent / "docs" / "tables"
+README = Path(__file__).resolve().parent.parent / "README.md"
+FOLDER = README.parent / "docs" / "tables"
 #: Points of the kernel matrices, floats per point, and bandwidths.
 POINTS, FLOATS, BANDWIDTHS = 2_000, 50, (4.0, 1.0, 0.3)
 GAMMAS, ALPHAS = np.geomspace(1e-3, 1, 4), np.geomspace(1e-3, 1, 4)
@@ -112,6 +114,13 @@ def matrix_rows() -> list[list[str]]:
     return rows
 
 
+def with_table(page: str, measured: str) -> str:
+    """Return a page with its table of models replaced by a new one."""
+    return re.sub(
+        r"^\| data \| measure \|.*?\n(?=\n)", lambda _: measured, page, count=1, flags=re.DOTALL | re.MULTILINE
+    )
+
+
 def draw_picture() -> None:
     """Draw docs/comparison.svg: error against memory and time of several methods."""
     X = np.random.default_rng(0).normal(size=(POINTS, 3))
@@ -137,8 +146,9 @@ def main() -> None:
         "\nTest error, and processor seconds of the fit on one thread. Exact kernel: scikit-learn's `KernelRidge` or"
         "\n`SVC` with a grid search. Gradient boosting: scikit-learn's `HistGradientBoosting` with its defaults.\n"
     )
-    rows = model_rows()
-    (FOLDER / "models.md").write_text(table(["data", "measure", *models(False)], rows) + note, encoding="utf-8")
+    measured = table(["data", "measure", *models(False)], model_rows())
+    (FOLDER / "models.md").write_text(measured + note, encoding="utf-8")
+    README.write_text(with_table(README.read_text(encoding="utf-8"), measured), encoding="utf-8")
     header = ["method", *(f"bandwidth {h:g}" for h in BANDWIDTHS)]
     note = f"\nRelative error and seconds, {POINTS:,} normal points in 3 dimensions, {FLOATS} floats per point.\n"
     (FOLDER / "matrices.md").write_text(table(header, matrix_rows()) + note, encoding="utf-8")
