@@ -4,10 +4,10 @@ VENV ?= .venv
 SCRIPTS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 BIN := $(VENV)/$(SCRIPTS)
 
-.PHONY: demo test test-all test-oldest test-newest fuzz fuzz-full lint format bench bench-full clean
+.PHONY: demo test test-all test-oldest test-newest fuzz fuzz-full lint format bench bench-full docs clean
 
 demo: $(VENV)/.demo
-	$(BIN)/python -m blockbasis.cli.demo
+	$(BIN)/python -m blockbasis demo
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=97
@@ -62,15 +62,20 @@ bench-full: $(VENV)/.peers
 	$(BIN)/python benchmarks/run.py all --full
 	$(BIN)/python benchmarks/page.py
 
+# The documentation site in docs/_build/html; warnings are errors, and the links between its pages are checked.
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python -m tools.check_links docs/_build/html
+
 clean:
-	rm -rf $(VENV) $(VENV)-oldest $(VENV)-newest .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist
+	rm -rf $(VENV) $(VENV)-oldest $(VENV)-newest .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist docs/_build docs/generated docs/gallery docs/api/generated
 
 $(VENV)/pyvenv.cfg:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
 $(VENV)/.demo: $(VENV)/pyvenv.cfg pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --quiet --editable '.[cli,plot]'
 	touch $@
 
 $(VENV)/.peers: $(VENV)/.bench

@@ -12,7 +12,7 @@ from blockbasis import __main__
 
 def test_as_a_module():
     shown = subprocess.run([sys.executable, "-m", "blockbasis", "--help"], capture_output=True, text=True, check=True)
-    for command in ("reproduce", "compare", "data", "demo"):
+    for command in ("fit", "predict", "compress", "plan", "info", "apply", "reproduce", "compare", "data", "demo"):
         assert command in shown.stdout
 
 

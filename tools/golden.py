@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import blockbasis as bb
+from blockbasis.tables import Table, fit_table
 
 FOLDER = Path(__file__).resolve().parent.parent / "tests" / "golden"
 #: Largest size of one file, in bytes.
@@ -30,6 +31,10 @@ def results(loaded: Any, X_new: np.ndarray) -> Results:
         return {"product": loaded @ v, "diagonal": loaded.diagonal(), "extend": loaded.extend(X_new) @ v}
     if isinstance(loaded, bb.CrossBlockBasis):
         return {"product": loaded @ np.linspace(-1, 1, loaded.shape[1])}
+    if isinstance(loaded, bb.TableModel):
+        sexes = np.where(X_new[:, 1] > 0, "M", "F").astype(object)
+        table = Table(("length", "sex"), (np.where(X_new[:, 0] > 0.5, np.nan, X_new[:, 0]), sexes))
+        return {"predict": loaded.predict(table)[0]}
     if isinstance(loaded, bb.SpectralClustering):
         return {"labels_": loaded.labels_}
     if isinstance(loaded, bb.BlockBasisFeatures):
@@ -56,6 +61,7 @@ def cases() -> dict[str, Callable[[], Any]]:
         "block_basis": lambda: bb.factorize(X, kernel, n_clusters=4, rank=6, cutoff=1e-2, rng=0, n_jobs=1),
         "cross_block_basis": lambda: bb.factorize_cross(Y, X, bb.Matern(1.0), n_clusters=3, rank=6, rng=0, n_jobs=1),
         "kernel_ridge": lambda: bb.KernelRidge(0.1, metric="diagonal", **compressed).fit(X, y),
+        "table_model": lambda: _table_model(X, y),
         "kernel_ridge_cv": lambda: bb.KernelRidgeCV(random_state=0, n_jobs=1).fit(X, y),
         "kernel_ridge_classifier": lambda: bb.KernelRidgeClassifier(0.1, **compressed).fit(X, labels),
         "kernel_ridge_classifier_cv": lambda: bb.KernelRidgeClassifierCV(random_state=0, n_jobs=1).fit(X, labels),
@@ -68,6 +74,14 @@ def cases() -> dict[str, Callable[[], Any]]:
         ).fit(X),
     }
     return made
+
+
+def _table_model(X: np.ndarray, y: np.ndarray) -> bb.TableModel:
+    """Return a model of a table with text and missing values."""
+    sexes = np.where(X[:, 1] > 0, "M", "F").astype(object)
+    length = np.where(X[:, 0] > 0.5, np.nan, X[:, 0])
+    table = Table(("length", "sex", "y"), (length, sexes, np.asarray(y, dtype=np.float64)))
+    return fit_table(table, "y", seed=0, n_jobs=1, keep_points=False)[0]
 
 
 def main() -> None:

@@ -24,6 +24,8 @@ MODULES = (
     "blockbasis.operators",
     "blockbasis.accuracy",
     "blockbasis.solvers",
+    "blockbasis.tables",
+    "blockbasis.report",
 )
 #: Former import paths: only that their names can be imported is listed.
 FORMER = (

@@ -47,5 +47,6 @@ from blockbasis.solvers.iterative import Solution as Solution
 from blockbasis.solvers.iterative import exact_solve as exact_solve
 from blockbasis.solvers.iterative import solve as solve
 from blockbasis.solvers.ridge_system import RidgeSystem as RidgeSystem
+from blockbasis.tables.model import TableModel as TableModel
 
 __version__ = "0.1.0"

@@ -16,7 +16,7 @@ def main() -> None:
         sys.exit(f"The command line needs {error.name}: pip install 'blockbasis[cli]'")
     except KeyboardInterrupt:  # while the libraries are imported, which takes a second
         sys.exit(128 + signal.SIGINT)
-    app()
+    app(prog_name="blockbasis")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import warnings
@@ -29,9 +30,53 @@ def test_what_a_user_can_mend_is_one_line(said, error):
     assert said() == "Error: [x] is wrong"
 
 
-def test_other_errors_keep_their_traceback():
-    with pytest.raises(ZeroDivisionError), console.print_errors():
-        raise ZeroDivisionError
+def test_unexpected_errors_are_a_line_and_raised_with_debug(said):
+    with pytest.raises(typer.Exit) as caught, console.print_errors():
+        raise ZeroDivisionError("by nothing")
+    assert caught.value.exit_code == 1
+    assert "unexpected ZeroDivisionError" in said()
+    for error in (ZeroDivisionError, ValueError):
+        with pytest.raises(error), console.print_errors(debug=True):
+            raise error
+
+
+def test_messages_name_options_and_not_parameters():
+    for name, option in (("tol", "--tol"), ("budgets", "--memory"), ("n_jobs", "--jobs"), ("path", "FILE")):
+        text = console.in_words_of_options(f"The '{name}' parameter of factorize must be right. Got 7 instead.")
+        assert text == f"{option} must be right. Got 7 instead."
+    assert console.in_words_of_options("time_budget=9 is too short.") == "--time-budget 9 is too short."
+
+
+def test_errors_of_the_system_have_a_remedy(said):
+    with pytest.raises(typer.Exit), console.print_errors():
+        raise OSError(errno.ENOSPC, "No space left on device", "m.bbf")
+    assert said() == (
+        "Error: m.bbf: No space left on device. Free some space on the disk, or give another place with --out."
+    )
+    with pytest.raises(typer.Exit), console.print_errors():
+        raise MemoryError
+    assert "a smaller --memory" in said()
+
+
+def test_output_by_its_options(capsys):
+    console.Output().say("[x] result")
+    console.Output(quiet=True).say("nothing")
+    console.Output(json=True).say("nothing")
+    console.Output(json=True).finish({"a": 1})
+    console.Output().finish({"a": 2})
+    assert capsys.readouterr().out.split() == ["[x]", "result", '{"a":', "1}"]
+
+
+def test_lines_of_progress_are_few(said, monkeypatch):
+    monkeypatch.setattr(console, "_FIRST_LINE", 0.0)
+    with console.progress_bars():
+        advance = counting("stage", 3)
+        for _ in range(3):
+            advance()
+    assert said() == "stage: 33% done, 0 s left"
+    with console.progress_bars(shown=False):
+        counting("stage", 1)()
+    assert said() == ""
 
 
 def test_an_interrupt_ends_with_its_number(said):

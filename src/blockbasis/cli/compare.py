@@ -1,114 +1,142 @@
-"""Command compare: error against memory of all methods, on the points of a file."""
+"""Command compare: error against memory and time of all methods, on the points of a file."""
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.markup import escape
 from rich.table import Column, Table
 
-from blockbasis import datasets, kernels
+from blockbasis import datasets
 from blockbasis._utils.typing import FloatArray
-from blockbasis.cli.console import (
-    check_name,
-    exit_on_sigterm,
-    print_errors,
-    print_warnings,
-    progress_bars,
-    stderr,
-    stdout,
-)
+from blockbasis.cli import options
+from blockbasis.cli.console import Output, check_name, progress_bars, running
+from blockbasis.cli.files import check_output
+from blockbasis.cli.points import make_kernel, read_points
+from blockbasis.cli.reporting import check_report, command_line, write_report
 from blockbasis.experiments import Result
 from blockbasis.experiments import compare as compare_methods
 from blockbasis.experiments.comparison import BUDGETS
-from blockbasis.experiments.framework.curves import LABELS, METHODS, mean_errors, spread
-from blockbasis.report import figures
+from blockbasis.experiments.framework.curves import LABELS, METHODS, mean_errors, mean_seconds, spread
+from blockbasis.report import DataTable, Page, Section, figures
+from blockbasis.tables.reading import check_file
 
-
-class KernelName(StrEnum):
-    """Kernels whose only parameter is the bandwidth."""
-
-    gaussian = "gaussian"
-    laplacian = "laplacian"
-    cauchy = "cauchy"
+#: Names of the files in the folder that --out names.
+_FILES = ("comparison.json", "comparison.csv", "comparison.svg", "comparison.png")
 
 
 def compare(
-    file: Annotated[Path, typer.Argument(help="File with the points: CSV, NPZ, NPY, Parquet or LIBSVM.")],
-    bandwidth: Annotated[
-        float, typer.Option("--bandwidth", "-b", help="Bandwidth of the kernel, in units of the columns used.")
-    ],
-    kernel: Annotated[KernelName, typer.Option(help="Kernel.", case_sensitive=False)] = KernelName.gaussian,
+    file: options.File,
+    bandwidth: options.Bandwidth = None,
+    kernel: options.Kernel = options.KernelName.gaussian,
     memory: Annotated[
         list[int] | None,
-        typer.Option(help=f"Floats per point; may be given several times. Default: {', '.join(map(str, BUDGETS))}."),
+        typer.Option(
+            help=f"Floats per point; may be given several times. Default: {', '.join(map(str, BUDGETS))}.", min=3
+        ),
     ] = None,
     method: Annotated[
         list[str] | None,
         typer.Option(help=f"One of {', '.join(METHODS)}; may be given several times. Default: all."),
     ] = None,
-    target: Annotated[str | None, typer.Option(help="Column that is not a coordinate, by name or number.")] = None,
-    raw: Annotated[bool, typer.Option("--raw", help="Do not scale the columns to standard deviation 1.")] = False,
+    target: options.Target = None,
+    raw: options.Raw = False,
     points: Annotated[
         int, typer.Option(help="Largest number of points; of more points a random sample is used.", min=2)
     ] = 5000,
     runs: Annotated[int, typer.Option(help="Runs of each method.", min=1)] = 3,
-    seed: Annotated[int, typer.Option(help="Seed.", min=0)] = 0,
+    seed: options.Seed = 0,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for comparison.json, .csv, .svg and .png; existing files are replaced.", file_okay=False
-        ),
+        Path | None, typer.Option("--out", "-o", help=f"Folder for {', '.join(_FILES)}.", file_okay=False)
     ] = None,
+    report: options.Report = None,
+    force: options.Force = False,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+    debug: options.Debug = False,
 ) -> None:
-    """Compare the error of all methods at the same memory, as a table and, with --out, as a figure."""
+    """Compare the errors and the seconds of all methods at the same memory, as a table and, with --out, as a figure."""
+    output = Output(quiet, json, debug)
     for each in method or ():
         check_name(each, METHODS, "method")
-    with print_errors(), print_warnings(), exit_on_sigterm():
-        X = _points(file, target, raw, points, seed)
-        chosen = getattr(kernels, kernel.value.capitalize())(bandwidth)
+    with running(output):
+        check_file(file)
+        check_report(report, force=force)
         if out is not None:
             figures.panels(1)
             out.mkdir(parents=True, exist_ok=True)
-        with progress_bars():
+            for name in _FILES:
+                check_output(out / name, force=force)
+        X = _points(file, target, raw, points, seed, output)
+        chosen, h = make_kernel(kernel, bandwidth, X, raw=True)
+        with progress_bars(shown=output.verbose):
             result = compare_methods(
                 X, chosen, methods=method or METHODS, budgets=memory or BUDGETS, runs=runs, seed=seed
             )
-        stdout.print(f"Relative errors by floats per point: {escape(result.experiment.title)}", highlight=False)
-        stdout.print(_errors_table(result))
-        for note in dict.fromkeys(row["note"] for row in result.rows if "note" in row):
-            stdout.print(f"[dim]{escape(note)}[/]")
-        stdout.print(escape(result.verdict().sentence))
+        _print(result, output)
         if out is not None:
             result.save(out)
             result.draw(out)
-            stdout.print(f"In {out}: comparison.json, .csv, .svg and .png", highlight=False)
+            output.say(f"In {out}: {', '.join(_FILES)}")
+        if report is not None:
+            write_report(_page(result), report, output)
+        output.finish(_summary(result, h))
 
 
-def _points(file: Path, target: str | None, raw: bool, most: int, seed: int) -> FloatArray:
-    X = datasets.load_file(file, target=_column(target)).X
+def _points(file: Path, target: str | None, raw: bool, most: int, seed: int, output: Output) -> FloatArray:
+    X = read_points(file, target)
+    if len(X) < 2:
+        raise ValueError(f"{file} must have at least 2 points: one point names no winner.")
     if len(X) > most:
-        stderr.print(f"{most} of the {len(X)} points, drawn at random; --points for more.", highlight=False)
+        output.note(f"{most} of the {len(X)} points, drawn at random; --points for more.")
         X = X[np.sort(np.random.default_rng(seed).choice(len(X), most, replace=False))]
     return X if raw else datasets.standardized(X)
 
 
-def _column(target: str | None) -> str | int | None:
-    """Return the number of a column, negative from the end, if the text is an integer; otherwise its name."""
-    try:
-        return None if target is None else int(target)
-    except ValueError:
-        return target
+def _print(result: Result, output: Output) -> None:
+    output.say(f"Relative errors and seconds by floats per point: {result.experiment.title}")
+    output.say(_errors_table(result))
+    for note in dict.fromkeys(row["note"] for row in result.rows if "note" in row):
+        output.note(note)
+    sentence = result.verdict().sentence
+    output.say(sentence[0].upper() + sentence[1:])
+
+
+def _summary(result: Result, h: float) -> dict[str, Any]:
+    rows = [
+        {
+            "method": method,
+            "floats_per_point": floats,
+            "error": mean if np.isfinite(mean) else None,
+            "seconds": mean_seconds(result, floats=floats)[method],
+        }
+        for floats in result.distinct("floats")
+        for method, mean in mean_errors(result, floats=floats).items()
+    ]
+    return {"points": result.rows[0]["points"], "bandwidth": h, "rows": rows, "verdict": result.verdict().sentence}
+
+
+def _page(result: Result) -> Page:
+    rows = _summary(result, 0.0)["rows"]
+    table = DataTable(
+        ("method", "floats per point", "relative error", "seconds"),
+        [(LABELS[row["method"]], row["floats_per_point"], row["error"], row["seconds"]) for row in rows],
+    )
+    figure = result.experiment.draw(result)
+    alt = "Relative error of each method against floats per point, and against seconds."
+    section = Section("Error against memory and time", "", figure.axes[0], alt, table, open_table=True, wide=True)
+    sentence = result.verdict().sentence
+    summary = [f"{result.experiment.title}.", sentence[0].upper() + sentence[1:]]
+    return Page("Comparison of methods", summary, (), [section], command_line())
 
 
 def _errors_table(result: Result) -> Table:
-    """Return a table of the mean error and its standard deviation of each method at each budget, the best in bold."""
+    """Return a table of the mean error, its standard deviation and the seconds of each method, the best in bold."""
     budgets = result.distinct("floats")
     means = {floats: mean_errors(result, floats=floats) for floats in budgets}
+    times = {floats: mean_seconds(result, floats=floats) for floats in budgets}
     columns = (Column(f"{floats} floats", overflow="fold") for floats in budgets)
     table = Table(Column("method", overflow="fold"), *columns)
     for method in result.distinct("method"):
@@ -120,6 +148,7 @@ def _errors_table(result: Result) -> Table:
             mean = means[floats][method]
             several = len(result.where(method=method, floats=floats)) > 1
             cell = f"{mean:.2e}" + (f" ± {spread(result, method=method, floats=floats):.0e}" if several else "")
-            cells.append(f"[bold]{cell}[/]" if mean == min(means[floats].values()) else cell)
+            cell = f"[bold]{cell}[/]" if mean == min(means[floats].values()) else cell
+            cells.append(f"{cell}, {times[floats][method]:.2g} s")
         table.add_row(LABELS[method], *cells)
     return table

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import errno
+import json as json_format
+import re
 import signal
 import sys
+import time
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import typer
@@ -23,10 +28,30 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from blockbasis._utils.progress import ProgressEvent, reporting
+from blockbasis._utils.progress import Listener, ProgressEvent, reporting
 
+#: Seconds before the first line of progress in a file, and between two lines.
+_FIRST_LINE, _NEXT_LINE = 3.0, 10.0
 #: Width in characters of tables that are written to a file.
 _FILE_WIDTH = 160
+#: Options of the command line in place of the parameters that messages of the library name.
+_OPTIONS = {
+    "path": "FILE",
+    "X": "FILE",
+    "budgets": "--memory",
+    "n_jobs": "--jobs",
+    "time_budget": "--time-budget",
+    "random_state": "--seed",
+    "rng": "--seed",
+}
+_PARAMETER = re.compile(r"The '(\w+)' parameter(?: of \w+)? must")
+_REMEDIES = {
+    errno.ENOSPC: "Free some space on the disk, or give another place with --out",
+    errno.EFBIG: "Give another place with --out",
+    errno.EACCES: "Give a place where you may write with --out",
+    errno.EPERM: "Give a place where you may write with --out",
+    errno.EROFS: "Give a place where you may write with --out",
+}
 
 
 def _console(**choices: Any) -> Console:
@@ -39,34 +64,106 @@ def _console(**choices: Any) -> Console:
 stdout, stderr = _console(), _console(stderr=True)
 
 
-def fail(message: object) -> NoReturn:
-    """Print an error message and exit with code 1."""
-    stderr.print(f"[red]Error:[/] {escape(str(message))}")
-    raise typer.Exit(1)
+@dataclass(frozen=True)
+class Output:
+    """What a command prints, by its options --quiet, --json and --debug.
+
+    Parameters
+    ----------
+    quiet : bool, default=False
+        Print errors only.
+    json : bool, default=False
+        Print the result as one JSON object, and nothing else, on the standard output.
+    debug : bool, default=False
+        Show the traceback of an error.
+    """
+
+    quiet: bool = False
+    json: bool = False
+    debug: bool = False
+
+    def say(self, what: Any) -> None:
+        """Print a line or a table of the result."""
+        if not self.quiet and not self.json:
+            stdout.print(escape(what) if isinstance(what, str) else what, highlight=False)
+
+    def note(self, text: str) -> None:
+        """Print a line that is not part of the result, to the standard error."""
+        if not self.quiet:
+            stderr.print(f"[dim]{escape(text)}[/]", highlight=False)
+
+    def finish(self, result: dict[str, Any]) -> None:
+        """Print the result of a command with --json."""
+        if self.json:
+            print(json_format.dumps(result, allow_nan=False))
+
+    @property
+    def verbose(self) -> bool:
+        """Whether to show progress."""
+        return not self.quiet and not self.json
+
+
+def fail(message: object, *, code: int = 1) -> NoReturn:
+    """Print an error message and exit with code 1, or with 2 for wrong usage."""
+    stderr.print(f"[red]Error:[/] {escape(str(message))}", soft_wrap=True, highlight=False)
+    raise typer.Exit(code)
+
+
+def in_words_of_options(message: str) -> str:
+    """Return a message of the library with options in place of parameters: --tol, and not 'the tol parameter of'."""
+    text = _PARAMETER.sub(lambda found: f"{_OPTIONS.get(found[1], '--' + found[1])} must", message)
+    return text.replace("time_budget=", "--time-budget ")
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno is not None and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror}. {_REMEDIES.get(error.errno, '')}".rstrip(". ") + "."
+    text = str(error)
+    if isinstance(error, MemoryError) and not text:
+        return "There is not enough memory. Use fewer rows or a smaller --memory."
+    return in_words_of_options(text)
 
 
 @contextmanager
-def print_errors(interrupted: str = "Interrupted.") -> Iterator[None]:
-    """Print errors that a user can correct as one line without a traceback, and exit."""
+def print_errors(interrupted: str = "Interrupted.", *, debug: bool = False) -> Iterator[None]:
+    """Print errors as one line without a traceback, and exit; with ``debug`` they are raised."""
     try:
         yield
     except KeyboardInterrupt:
         stderr.print(interrupted)
         raise typer.Exit(128 + signal.SIGINT) from None
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
-        fail(error)
+        if debug:
+            raise
+        fail(_sentence(error))
+    except (typer.Exit, typer.Abort):
+        raise
+    except Exception as error:
+        if debug:
+            raise
+        name = type(error).__name__
+        fail(f"An unexpected {name} stopped the command: {error}. This is a bug; --debug shows where it happened.")
 
 
 @contextmanager
-def print_warnings() -> Iterator[None]:
+def print_warnings(*, quiet: bool = False) -> Iterator[None]:
     """Print warnings as one line each, without the line of code."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        stderr.print(f"[yellow]Warning:[/] {escape(str(message))}")
+        if not quiet:
+            stderr.print(f"[yellow]Warning:[/] {escape(in_words_of_options(str(message)))}", soft_wrap=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
         warnings.showwarning = show
+        yield
+
+
+@contextmanager
+def running(output: Output, interrupted: str = "Interrupted. Nothing was written.") -> Iterator[None]:
+    """Run a command: errors and warnings are one line each, and SIGTERM ends worker processes as well."""
+    with print_errors(interrupted, debug=output.debug), print_warnings(quiet=output.quiet), exit_on_sigterm():
         yield
 
 
@@ -90,9 +187,61 @@ def check_name(name: str, known: Iterable[str], what: str) -> None:
     fail(f"There is no {what} {name!r}.{hint}")
 
 
+class _Lines:
+    """Printer of a line every few seconds, for files; short computations print nothing."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + _FIRST_LINE
+
+    def __call__(self, event: ProgressEvent) -> None:
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + _NEXT_LINE
+            share = event.done / event.total
+            stderr.print(f"{event.stage}: {share:.0%} done, {event.remaining:.0f} s left", highlight=False)
+
+
+class StageClock:
+    """Seconds of each stage of a computation, from its progress events."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def __call__(self, event: ProgressEvent) -> None:
+        self.add(re.split(r":|(?: of)? \d", event.stage)[0])
+
+    def add(self, stage: str) -> None:
+        """Add the time since the last event to a stage."""
+        now = time.perf_counter()
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + now - self._last
+        self._last = now
+
+
 @contextmanager
-def progress_bars() -> Iterator[None]:
-    """Show a progress bar for each stage of the computation inside the context, until the stage is finished."""
+def progress_bars(*, shown: bool = True, clock: StageClock | None = None) -> Iterator[None]:
+    """Show a progress bar for each stage until the stage is finished; in a file, a line for each stage.
+
+    ``clock`` measures the stages, whether they are shown or not.
+    """
+    with _bars(shown) as show, reporting(_both(clock, show)):
+        yield
+
+
+def _both(clock: StageClock | None, show: Listener | None) -> Listener | bool:
+    def listen(event: ProgressEvent) -> None:
+        for each in (clock, show):
+            if each is not None:
+                each(event)
+
+    return listen if clock is not None or show is not None else False
+
+
+@contextmanager
+def _bars(shown: bool) -> Iterator[Listener | None]:
+    """Context manager with the function that shows an event; None if nothing is shown."""
+    if not shown or not stderr.is_terminal:
+        yield _Lines() if shown else None
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -110,5 +259,4 @@ def progress_bars() -> Iterator[None]:
             if event.done == event.total:
                 progress.remove_task(tasks.pop(event.stage))
 
-        with reporting(show):
-            yield
+        yield show

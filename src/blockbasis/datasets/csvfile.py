@@ -29,7 +29,7 @@ Contents = tuple[FloatArray, FloatArray | None, Sequence[str | int]]
 
 
 @dataclass(frozen=True)
-class _Layout:
+class Layout:
     """Layout of a text file.
 
     Parameters
@@ -67,7 +67,7 @@ def read_csv(path: Path, target: str | int | None) -> Contents:
         Names of the columns of X, or their numbers in the file.
     """
     try:
-        layout = _find_layout(path, target)
+        layout = find_layout(path, target)
         place = None if target is None else find_column(path, target, layout.columns())
         if place is not None and layout.width == 1:
             raise ValueError(f"{path} must have a column beside the target. Got one column instead.")
@@ -77,7 +77,7 @@ def read_csv(path: Path, target: str | int | None) -> Contents:
         raise ValueError(f"{path} must be text in UTF-8. Got {error} instead.") from error
     y = None if place is None else _decode(values[:, place].astype(np.intp), labels)
     kept = [j for j in range(layout.width) if j != place]
-    if len(kept) > 1 and kept[0] == 0 and _are_row_numbers(layout, values):
+    if len(kept) > 1 and kept[0] == 0 and are_row_numbers(layout, values):
         kept = kept[1:]
     return values[:, kept] if len(kept) < layout.width else values, y, [layout.columns()[j] for j in kept]
 
@@ -102,14 +102,15 @@ def find_column(path: Path, target: str | int, columns: Sequence[str | int]) -> 
 # --- layout ----------------------------------------------------------------------------------------------------------
 
 
-def _find_layout(path: Path, target: str | int | None) -> _Layout:
-    with _open(path) as stream:
+def find_layout(path: Path, target: str | int | None) -> Layout:
+    """Detect the delimiter and the header of a text file; a target that is a name implies a header."""
+    with open_text(path) as stream:
         lines = list(itertools.islice((line for line in stream if line.strip()), _SAMPLE))
     if not lines:
         raise ValueError(f"{path} is empty.")
     lines[0] = lines[0].removeprefix("#")  # numpy.savetxt writes it before the header
-    delimiter = max(_DELIMITERS, key=lambda candidate: _delimiter_score(list(_rows(lines, candidate))))
-    first, *rest = _rows(lines, delimiter)
+    delimiter = max(_DELIMITERS, key=lambda candidate: _delimiter_score(list(split_rows(lines, candidate))))
+    first, *rest = split_rows(lines, delimiter)
     named = isinstance(target, str)
     if not _is_header(first, rest) and not (named and any(map(_is_word, first))):
         if named:
@@ -117,16 +118,16 @@ def _find_layout(path: Path, target: str | int | None) -> _Layout:
                 f"The 'target' parameter of load_file must be the number of a column of {path}, whose first line has "
                 f"no names. Got {target!r} instead."
             )
-        return _Layout(delimiter, None, len(first))
+        return Layout(delimiter, None, len(first))
     if not rest:
         raise ValueError(f"{path} has a header and no points.")
-    return _Layout(delimiter, tuple(name.strip() for name in first), len(first))
+    return Layout(delimiter, tuple(name.strip() for name in first), len(first))
 
 
 def _delimiter_score(rows: Sequence[Row]) -> tuple[bool, int, int]:
     """Return the score of a delimiter: lines of equal length, number of numeric fields, number of fields."""
     widths = {len(row) for row in rows}
-    return widths != {1} and len(widths) == 1, sum(_is_number(cell) for row in rows for cell in row), len(rows[0])
+    return widths != {1} and len(widths) == 1, sum(is_number(cell) for row in rows for cell in row), len(rows[0])
 
 
 def _is_header(first: Row, rest: Sequence[Row]) -> bool:
@@ -134,9 +135,9 @@ def _is_header(first: Row, rest: Sequence[Row]) -> bool:
     above_numbers = [
         cell
         for j, cell in enumerate(first)
-        if _is_word(cell) and any(_is_number(row[j]) for row in rest if j < len(row))
+        if _is_word(cell) and any(is_number(row[j]) for row in rest if j < len(row))
     ]
-    if any(map(_is_number, first)) and not all(map(_is_name, above_numbers)):
+    if any(map(is_number, first)) and not all(map(_is_name, above_numbers)):
         return False  # a point with a malformed number
     return bool(above_numbers) or all(map(_is_word, first)) or (bool(rest) and _is_numbering(first))
 
@@ -148,13 +149,14 @@ def _is_numbering(first: Row) -> bool:
     return len(names) > 2 and names == [str(j) for j in range(len(names))]
 
 
-def _are_row_numbers(layout: _Layout, values: FloatArray) -> bool:
+def are_row_numbers(layout: Layout, values: FloatArray) -> bool:
     """Return whether the first column has no name and distinct integers in any order, as row labels."""
     labels = values[:, 0]
     return layout.columns()[0] == "" and len(np.unique(labels)) == len(labels) and bool((labels % 1 == 0).all())
 
 
-def _is_number(cell: str) -> bool:
+def is_number(cell: str) -> bool:
+    """Return whether a cell is a number, which may be infinite or NaN."""
     try:
         float(cell)
     except ValueError:
@@ -162,12 +164,13 @@ def _is_number(cell: str) -> bool:
     return "_" not in cell  # Python accepts underscores between digits
 
 
-def _is_missing(cell: str) -> bool:
+def is_missing(cell: str) -> bool:
+    """Return whether a cell marks a missing value."""
     return cell.strip().lower() in _MISSING | _DASHES
 
 
 def _is_word(cell: str) -> bool:
-    return not _is_number(cell) and not _is_missing(cell)
+    return not is_number(cell) and not is_missing(cell)
 
 
 def _is_name(word: str) -> bool:
@@ -175,11 +178,13 @@ def _is_name(word: str) -> bool:
     return first.isalpha() or first == "_"
 
 
-def _open(path: Path) -> TextIO:
+def open_text(path: Path) -> TextIO:
+    """Open a text file in UTF-8, with or without a byte order mark."""
     return path.open(encoding="utf-8-sig", newline="")
 
 
-def _rows(lines: Sequence[str] | TextIO, delimiter: str | None) -> Iterator[Row]:
+def split_rows(lines: Sequence[str] | TextIO, delimiter: str | None) -> Iterator[Row]:
+    """Split lines into their fields."""
     if delimiter is None:
         return (line.split() for line in lines)
     return csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
@@ -188,13 +193,13 @@ def _rows(lines: Sequence[str] | TextIO, delimiter: str | None) -> Iterator[Row]
 # --- values ----------------------------------------------------------------------------------------------------------
 
 
-def _read_values(path: Path, layout: _Layout, place: int | None, labels: dict[str, int]) -> FloatArray:
+def _read_values(path: Path, layout: Layout, place: int | None, labels: dict[str, int]) -> FloatArray:
     """Return all columns as numbers; a target is replaced by the index of its label, which is added to ``labels``."""
 
     def number(text: str) -> int:
         return labels.setdefault(text.strip(), len(labels))
 
-    with _open(path) as stream:
+    with open_text(path) as stream:
         lines = (line for line in stream if line.strip())
         if layout.names is not None:
             next(lines)
@@ -225,7 +230,7 @@ def _gaps(labels: Collection[str]) -> set[str]:
 
 def _decode(codes: FloatArray, labels: dict[str, int]) -> FloatArray:
     """Return the values of the target: numbers if all labels are numeric, otherwise text."""
-    numeric = all(_is_number(label) for label in labels)
+    numeric = all(is_number(label) for label in labels)
     return np.array([float(label) for label in labels] if numeric else list(labels))[codes]
 
 
@@ -233,18 +238,18 @@ def _decode(codes: FloatArray, labels: dict[str, int]) -> FloatArray:
 
 
 def _raise_for_first_error(
-    path: Path, layout: _Layout, place: int | None, error: ValueError, gaps: Collection[str] = ()
+    path: Path, layout: Layout, place: int | None, error: ValueError, gaps: Collection[str] = ()
 ) -> NoReturn:
     """Raise a ValueError that names the first invalid line.
 
     ``error`` is the original error, which is reported if no line is found; ``gaps`` are the labels of missing targets.
     """
     columns = layout.columns()
-    with _open(path) as stream:
+    with open_text(path) as stream:
         numbered = ((k, line) for k, line in enumerate(stream, start=1) if line.strip())
         header = "" if layout.names is None else next(numbered)[1]
         for k, line in numbered:
-            row = next(_rows([line], layout.delimiter))
+            row = next(split_rows([line], layout.delimiter))
             if len(row) != layout.width:
                 raise ValueError(
                     f"{path} must have {layout.width} fields in every line, as in the first. Got {len(row)} in line "
@@ -268,9 +273,9 @@ def _raise_for_first_error(
 
 def _violated_requirement(cell: str) -> str | None:
     """Return the requirement that a cell violates; None if it is a finite number."""
-    if _is_missing(cell):
+    if is_missing(cell):
         return "have no missing values"
-    if not _is_number(cell):
+    if not is_number(cell):
         return "hold numbers in every column except the target"
     return None if math.isfinite(float(cell)) else "be free of infinity"
 
@@ -283,6 +288,6 @@ def _hint_at_comments(header: str, line: str) -> str:
 
 def _hint_at_commas(cell: str) -> str:
     """Return a hint about decimal commas for a cell such as 1,5 or 5;2, the parts of two numbers."""
-    if not {",", ";"} & set(cell) or not all(_is_number(part.replace(",", ".", 1)) for part in cell.split(";")):
+    if not {",", ";"} & set(cell) or not all(is_number(part.replace(",", ".", 1)) for part in cell.split(";")):
         return ""
     return " If these are decimal commas, replace them by points."

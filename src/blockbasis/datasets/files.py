@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.datasets import load_svmlight_file
 
 from blockbasis._utils.machine import available_memory
 from blockbasis._utils.typing import FloatArray
@@ -32,16 +31,17 @@ _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 def load_file(path: str | os.PathLike[str], *, target: str | int | None = None) -> Dataset:
     r"""Load points from a file, whose format is determined by its extension.
 
-    ======================================  =========================================================================
-    ``.csv``, ``.tsv``, ``.txt``, ``.data`` Text with one point per line. The delimiter (comma, semicolon, tab, bar or
-                                            blanks) and the header are detected. A first column of row numbers
-                                            without a name is omitted.
-    ``.npz``                                Array ``X``, or the only two-dimensional array; array ``y`` is the target.
-    ``.npy``                                A two-dimensional array.
-    ``.parquet``                            Requires pyarrow: ``pip install blockbasis[data]``. An index of pandas
-                                            without a name is omitted.
-    ``.libsvm``, ``.svm``, ``.svmlight``    The labels are the target. The points are converted to a dense array.
-    ======================================  =========================================================================
+    ========================================  ======================================================================
+    ``.csv``, ``.tsv``, ``.txt``, ``.data``   Text with one point per line. The delimiter (comma, semicolon, tab, bar
+                                              or blanks) and the header are detected. A first column of row numbers
+                                              without a name is omitted.
+    ``.npz``                                  Array ``X``, or the only two-dimensional array; array ``y`` is the
+                                              target.
+    ``.npy``                                  A two-dimensional array.
+    ``.parquet``                              Requires pyarrow: ``pip install blockbasis[data]``. An index of pandas
+                                              without a name is omitted.
+    ``.libsvm``, ``.svm``, ``.svmlight``      The labels are the target. The points are converted to a dense array.
+    ========================================  ======================================================================
 
     Parameters
     ----------
@@ -246,6 +246,8 @@ def _read_libsvm(path: Path, target: str | int | None) -> Contents:
             f"The 'target' parameter of load_file must be None for a LIBSVM file, whose labels are the target. "
             f"Got {target!r} instead."
         )
+    from sklearn.datasets import load_svmlight_file  # takes 0.1 s to import
+
     try:
         with path.open("rb") as stream:
             if stream.read(len(BOM_UTF8)) != BOM_UTF8:

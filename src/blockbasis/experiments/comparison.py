@@ -18,6 +18,7 @@ from blockbasis.experiments.framework.curves import (
     draw_errors,
     error_row,
     mean_errors,
+    mean_seconds,
 )
 from blockbasis.experiments.framework.running import run
 from blockbasis.kernels import CallableKernel, as_kernel
@@ -25,6 +26,8 @@ from blockbasis.report import figures
 
 #: Default budgets in floats per point.
 BUDGETS = (10, 20, 50, 100)
+#: Relative errors up to this are of the size of rounding, and name no best method.
+_ROUNDING = 1e-12
 
 
 def compare(
@@ -113,17 +116,35 @@ def _row(X: FloatArray, kernel: Any, settings: Settings, rng: np.random.Generato
 
 
 def _draw(result: Result) -> Any:
-    figure, (axes,) = figures.panels(1)
-    figure.set_size_inches(7.5, 5)
-    draw_errors(axes, result, "floats")
-    axes.set(xlabel="floats per point", title=result.experiment.title)
-    figures.shared_legend(figure, axes)
+    figure, (by_memory, by_time) = figures.panels(2)
+    figure.set_size_inches(11, 5)
+    draw_errors(by_memory, result, "floats")
+    by_memory.set(xlabel="floats per point", title=result.experiment.title)
+    _draw_times(by_time, result)
+    by_time.set_ylim(by_memory.get_ylim())
+    figures.shared_legend(figure, by_memory)
     return figure
+
+
+def _draw_times(axes: Any, result: Result) -> None:
+    """Plot the mean error against the mean time of each method, a marker for each budget."""
+    for method in result.distinct("method"):
+        places = []
+        for floats in result.distinct("floats", method=method):
+            error = mean_errors(result, floats=floats).get(method)
+            seconds = mean_seconds(result, floats=floats).get(method)
+            if error and seconds and np.isfinite(error):
+                places.append((seconds, error))
+        if places:
+            axes.plot(*zip(*places, strict=True), **figures.style(method), ms=5, label=LABELS[method])
+    axes.set(xscale="log", yscale="log", xlabel="seconds", title="Error against time")
 
 
 def _judge(result: Result) -> Verdict:
     errors_at = {floats: mean_errors(result, floats=floats) for floats in result.distinct("floats")}
     best_at = {floats: min(errors, key=lambda m: errors[m]) for floats, errors in errors_at.items() if errors}
+    if best_at and all(errors_at[floats][best] <= _ROUNDING for floats, best in best_at.items()):
+        return Verdict(None, "All errors are of the size of rounding: no method is best.")
     if not best_at:
         return Verdict(None, "Nothing was measured.")
     beaten = [

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from blockbasis._utils.html import summary_table
 from blockbasis._utils.linalg import diagonal_of
 from blockbasis._utils.tiling import tiles
 from blockbasis._utils.typing import FloatArray, IntArray
@@ -325,6 +326,17 @@ class BlockBasis(RealOperator):
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
         return {name: value for name, value in state.items() if name not in _PREPARED}
+
+    def _repr_html_(self) -> str:
+        n = self.shape[0]
+        facts = {
+            "form": f"{n} x {n}, {'U C Uᵀ' if self.diagonal_part is None else 'U C Uᵀ + D'}, {self.dtype}",
+            "clusters": f"{self.n_clusters}, ranks {self.ranks.min()} to {self.ranks.max()}",
+            "memory": f"{self.nbytes / 1e6:.3g} MB, {self.stored / n:.1f} floats per point",
+        }
+        if self.error_estimate is not None:
+            facts["relative error"] = f"{self.error_estimate.value:.2e}"
+        return summary_table("BlockBasis", facts)
 
     def __repr__(self) -> str:
         n = self.shape[0]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from blockbasis._utils.html import summary_table
 from blockbasis._utils.machine import available_memory
 from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.construction.cluster_basis import max_rank
@@ -162,6 +163,15 @@ class Plan:
         if self.goal.memory is not None:
             return "a smaller memory"
         return f"tol={self.fitting_tol:.2g} or a larger bandwidth" if self.fitting_tol else "a larger tol or bandwidth"
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "clusters": f"{self.n_clusters}, ranks {self.ranks.min()} to {self.ranks.max()}",
+            "memory": f"{self.nbytes / 1e6:.3g} MB kept, {self.working_bytes / 1e6:.3g} MB while it is built",
+            "predicted error": f"{self.predicted_error:.2g}",
+            "time": f"{self.seconds:.1f} s",
+        }
+        return summary_table(f"Plan for {self.partition.n_points} points", facts)
 
     def __repr__(self) -> str:
         n = self.partition.n_points

@@ -39,6 +39,7 @@ _METHODS = {
     "bbf-fixed": (5, 7, 1),
 }
 _PANEL = (4.6, 3.5)  # width and height in inches
+_SINGLE = (4.2, 3.2)  # of a figure with one panel in a report, whose text is legible on a phone
 _DOTS_PER_INCH = 150
 #: Tick labels of logarithmic axes: for a ratio of the limits below the key, these multiples of powers of ten.
 _TICK_MULTIPLES = {4.0: (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 7), 300.0: (1, 2, 5)}
@@ -116,6 +117,31 @@ def panels(count: int, *, columns: int = 2) -> tuple[Any, list[Any]]:
         each.set_axisbelow(True)
         each.spines[["top", "right"]].set_visible(False)
     return figure, axes[:count]
+
+
+def new_axes(axes: Any = None) -> Any:
+    """Return the given axes, or those of a new figure with one panel.
+
+    Parameters
+    ----------
+    axes : matplotlib.axes.Axes, default=None
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> from blockbasis.report.figures import new_axes
+    >>> axes = new_axes()
+    >>> new_axes(axes) is axes
+    True
+    """
+    if axes is not None:
+        return axes
+    figure, (own,) = panels(1)
+    figure.set_size_inches(_SINGLE)
+    return own
 
 
 def runs_and_mean(
@@ -224,9 +250,7 @@ def save_figure(figure: Any, stem: Path) -> tuple[Path, Path]:
     """
     from matplotlib import rc_context
 
-    for axes in figure.axes:
-        _set_log_ticks(axes)
-    _lay_out(figure)
+    finish_figure(figure)
     paths = stem.parent / f"{stem.name}.svg", stem.parent / f"{stem.name}.png"
     for path in paths:
         # Without a date and with fixed identifiers, the same figure gives the same file.
@@ -234,6 +258,24 @@ def save_figure(figure: Any, stem: Path) -> tuple[Path, Path]:
         with replacing(path) as stream, rc_context({"svg.hashsalt": "blockbasis"}):
             figure.savefig(stream, format=path.suffix[1:], metadata=metadata)
     return paths
+
+
+def finish_figure(figure: Any) -> None:
+    """Set the ticks of logarithmic axes and compute the layout, before a figure is written.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> from blockbasis.report.figures import finish_figure, panels
+    >>> figure, _ = panels(1)
+    >>> finish_figure(figure)
+    """
+    for axes in figure.axes:
+        _set_log_ticks(axes)
+    _lay_out(figure)
 
 
 def _lay_out(figure: Any) -> None:

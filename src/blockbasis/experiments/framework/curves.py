@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -118,11 +119,14 @@ def different_runs(method: str, runs: int) -> int:
 
 
 def error_row(X: FloatArray, kernel: Any, method: str, floats: int, rng: np.random.Generator) -> Row:
-    """Return the relative error and the stored floats per point of one run of a method."""
+    """Return the relative error, the stored floats per point and the seconds of one run of a method."""
     of_method, of_rows = rng.spawn(2)
+    start = time.perf_counter()
     A = approximation_within(X, kernel, method, floats * len(X), of_method)
+    seconds = time.perf_counter() - start
     n_rows = None if len(X) <= _EXACT_POINTS else _ERROR_ROWS
-    return _error_and_memory(A, relative_error(A, X, kernel, n_rows=n_rows, rng=of_rows).value)
+    error = relative_error(A, X, kernel, n_rows=n_rows, rng=of_rows).value
+    return {**_error_and_memory(A, error), "seconds": seconds}
 
 
 def _error_and_memory(A: Approximation, error: float) -> Row:
@@ -195,6 +199,13 @@ def mean_errors(result: Result, **selected: Any) -> dict[str, float]:
     """Return the mean error over the runs of each method."""
     errors = {method: _errors(result, method=method, **selected) for method in result.distinct("method", **selected)}
     return {method: float(np.mean(runs)) for method, runs in errors.items() if runs}
+
+
+def mean_seconds(result: Result, **selected: Any) -> dict[str, float]:
+    """Return the mean time over the runs of each method, where it was measured."""
+    rows = [row for row in result.where(**selected) if "seconds" in row]
+    methods = dict.fromkeys(row["method"] for row in rows)
+    return {each: float(np.mean([row["seconds"] for row in rows if row["method"] == each])) for each in methods}
 
 
 def spread(result: Result, **selected: Any) -> float:

@@ -1,0 +1,105 @@
+"""Command compress: the factorization of the kernel matrix of points."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import blockbasis as bb
+from blockbasis.cli import options
+from blockbasis.cli.console import Output, StageClock, progress_bars, running
+from blockbasis.cli.files import check_output, in_bytes, named, size_of
+from blockbasis.cli.points import make_kernel, read_points
+from blockbasis.cli.reporting import check_report, command_line, write_report
+from blockbasis.report import factorization_page
+from blockbasis.tables.reading import check_file
+
+
+def compress(
+    file: options.File,
+    out: options.Out = Path("factorization.bbf"),
+    kernel: options.Kernel = options.KernelName.gaussian,
+    bandwidth: options.Bandwidth = None,
+    tol: options.Tolerance = None,
+    memory: options.Memory = None,
+    dtype: options.DtypeName = options.DtypeName.float64,
+    target: options.Target = None,
+    raw: options.Raw = False,
+    report: options.Report = None,
+    seed: options.Seed = 0,
+    jobs: options.Jobs = None,
+    force: options.Force = False,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+    debug: options.Debug = False,
+) -> None:
+    """Compress the kernel matrix of the points of a file, for a relative error (--tol) or a size (--memory).
+
+    The bandwidth h is that of exp(-|x - y|²/h²) for the Gaussian kernel, between columns of standard deviation 1.
+    """
+    output = Output(quiet, json, debug)
+    goal = options.one_goal(tol, memory)
+    with running(output):
+        check_file(file)
+        check_output(out, force=force)
+        check_report(report, force=force)
+        X = read_points(file, target).astype(dtype.value)
+        chosen, h = make_kernel(kernel, bandwidth, X, raw=raw)
+        output.say(f"{file}: {X.shape[0]} points, {X.shape[1]} columns; {kernel.value} kernel, bandwidth {h:g}")
+        start, clock = time.perf_counter(), StageClock()
+        with progress_bars(shown=output.verbose, clock=clock):
+            A = bb.factorize(
+                X, chosen, memory=options.budget(memory, len(X)), rng=seed, n_jobs=jobs, progress=True, **goal
+            )
+        seconds = time.perf_counter() - start
+        try:
+            bb.save(A, out)
+        except OSError as error:
+            raise named(error, out) from None
+        facts = described(A)
+        for line in lines(facts):
+            output.say(line)
+        if report is not None:
+            title = f"Kernel matrix of {len(X):,} points"
+            write_report(
+                factorization_page(A, title=title, stages=clock.seconds, command=command_line()), report, output
+            )
+        output.say(f"Factorization: {out} ({size_of(out)}), in {seconds:.1f} s")
+        output.finish({**facts, "bandwidth": h, "seconds": seconds, "out": str(out)})
+
+
+def described(A: bb.BlockBasis) -> dict[str, Any]:
+    """Return the numbers of a factorization, for JSON."""
+    estimate = A.error_estimate
+    n = A.shape[0]
+    return {
+        "kind": "BlockBasis",
+        "points": n,
+        "kernel": None if A.kernel is None else type(A.kernel).__name__,
+        "clusters": A.n_clusters,
+        "ranks": [int(A.ranks.min()), int(A.ranks.max())],
+        "floats_per_point": A.stored / n,
+        "bytes": A.nbytes,
+        "dense_bytes": A.dtype.itemsize * n**2,
+        "dtype": str(A.dtype),
+        "error": None if estimate is None else estimate.value,
+        "error_stderr": None if estimate is None else estimate.stderr,
+        "entries": A.entries.total,
+    }
+
+
+def lines(facts: dict[str, Any]) -> list[str]:
+    """Return the lines that describe a factorization on the terminal."""
+    low, high = facts["ranks"]
+    dense, kept = facts["dense_bytes"], facts["bytes"]
+    text = [
+        f"  clusters        {facts['clusters']}, ranks {low} to {high}",
+        f"  memory          {in_bytes(kept)}, {facts['floats_per_point']:.1f} floats per point",
+        f"  dense matrix    {in_bytes(dense)}, {dense / kept:.3g} times as much",
+        f"  kernel entries  {facts['entries'] / facts['points'] ** 2:.2%} of the matrix were evaluated",
+    ]
+    if facts["error"] is not None:
+        spread = f" ± {facts['error_stderr']:.0e}" if facts["error_stderr"] else ""
+        text.insert(0, f"  relative error  {facts['error']:.2e}{spread}")
+    return text

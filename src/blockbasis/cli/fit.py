@@ -1,0 +1,162 @@
+"""Command fit: a model of a table, with a scorecard."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Column, Table
+from sklearn.base import clone
+
+from blockbasis.cli import options
+from blockbasis.cli.console import Output, StageClock, progress_bars, running
+from blockbasis.cli.files import check_output, named, size_of
+from blockbasis.cli.reporting import check_report, command_line, write_report
+from blockbasis.operators.storage import save
+from blockbasis.report import model_page
+from blockbasis.tables import TableModel, check_data, fit_prepared, prepare_table, read_table
+from blockbasis.tables.model import plain
+from blockbasis.tables.reading import check_file
+from blockbasis.tables.scorecard import Scorecard
+
+
+def fit(
+    file: options.File,
+    target: Annotated[
+        str, typer.Option("--target", "-t", help="Column to predict, by name or number.", show_default=False)
+    ],
+    out: options.Out = Path("model.bbf"),
+    task: options.Task = None,
+    column: options.Columns = None,
+    test_size: options.TestSize = 0.2,
+    time_budget: options.TimeBudget = None,
+    report: options.Report = None,
+    seed: options.Seed = 0,
+    jobs: options.Jobs = None,
+    force: options.Force = False,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+    debug: options.Debug = False,
+) -> None:
+    """Fit a model to a table, and compare it with the mean and with a linear model on rows left out for the test.
+
+    Text columns become one-hot or ordinal codes, dates become numbers, and missing values are imputed with an
+    indicator; all of it is part of the saved model. Kernel, metric, bandwidth and ridge are chosen from the data.
+    """
+    output = Output(quiet, json, debug)
+    with running(output):
+        _check(file, out, report, force)
+        start = time.perf_counter()
+        kinds = options.column_kinds(column)
+        table = read_table(file, kinds=_reading_kinds(kinds))
+        output.say(f"{file}: {table.n_rows} rows, {len(table.names)} columns")
+        prepared = prepare_table(
+            table,
+            target,
+            task=None if task is None else task.value,
+            kinds=kinds,
+            test_size=test_size,
+            seed=seed,
+        )
+        for line in (*prepared.encoder.sentences, *prepared.notes):
+            output.say(f"  {line}")
+        findings = check_data(prepared)
+        for line in findings:
+            if line.startswith("The column"):
+                output.note(line)
+        chosen = {"time_budget": time_budget, "n_jobs": jobs, "random_state": seed, "verbose": 1}
+        clock = StageClock()
+        with progress_bars(shown=output.verbose, clock=clock):
+            model, evaluation = fit_prepared(prepared, **chosen)
+        clock.add("test, with the simple models")
+        lean = without_training_rows(model)
+        _save(lean, out)
+        _print(output, model, len(prepared.y_test))
+        if report is not None:
+            page = model_page(model, evaluation, findings=findings, stages=clock.seconds, command=command_line())
+            write_report(page, report, output)
+        output.say(f"Model: {out} ({size_of(out)}), in {time.perf_counter() - start:.1f} s in all")
+        output.finish({**summary(lean), "out": str(out), "notes": prepared.notes, "findings": findings})
+
+
+def _check(file: Path, out: Path, report: Path | None, force: bool) -> None:
+    """Raise an error for whatever can be known before the file is read."""
+    check_file(file)
+    check_output(out, force=force)
+    check_report(report, force=force)
+
+
+def _reading_kinds(kinds: dict[str, str]) -> dict[str, str]:
+    """Return how the columns of a text file are read: categories and dropped columns as text."""
+    return {name: kind if kind in ("number", "date") else "text" for name, kind in kinds.items()}
+
+
+def without_training_rows(model: TableModel) -> TableModel:
+    """Return the model without the attributes that are as long as the training rows, which prediction does not need."""
+    kept = {
+        name: value
+        for name, value in vars(model.estimator).items()
+        if name not in ("X_fit_", "dual_coef_", "factorization_")
+    }
+    lean = clone(model.estimator)
+    vars(lean).update(kept, keep_points=False, verbose=0)
+    return replace(model, estimator=lean)
+
+
+def _save(model: TableModel, out: Path) -> None:
+    try:
+        save(model, out)
+    except OSError as error:
+        raise named(error, out) from None
+
+
+def summary(model: TableModel) -> dict[str, Any]:
+    """Return what is known about a model, for JSON."""
+    best = {name: value for name, value in model.estimator.best_params_.items() if value is not None}
+    return {
+        "task": model.task,
+        "target": model.target,
+        "rows": model.rows,
+        "columns": list(model.encoder.outputs),
+        "chosen": plain(
+            {name: value if isinstance(value, (str, float, int)) else str(value) for name, value in best.items()}
+        ),
+        "seconds": model.seconds,
+        "scorecard": None if model.scorecard is None else plain(asdict(model.scorecard)),
+    }
+
+
+def chosen_line(model: TableModel) -> str:
+    """Return the kernel, metric, bandwidth and ridge that were chosen, as text."""
+    best = model.estimator.best_params_
+    parts = [
+        f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in best.items()
+        if value
+    ]
+    return ", ".join(parts)
+
+
+def scorecard_table(card: Scorecard) -> Table:
+    """Return the scorecard as a table for the terminal."""
+    table = Table(Column("model", overflow="fold"), Column(f"test {card.measure}", overflow="fold"), box=None)
+    best = min(score.error for score in card.scores)
+    for score in card.scores:
+        table.add_row(score.name, f"[bold]{score}[/]" if score.error == best else str(score))
+    return table
+
+
+def _print(output: Output, model: TableModel, test_rows: int) -> None:
+    output.say(f"{model.task.capitalize()} of {model.target}, fitted to {model.rows} rows in {model.seconds:.1f} s")
+    output.say(f"Chosen: {chosen_line(model)}")
+    if model.scorecard is None:
+        output.say("No test rows (--test-size 0): the error of the model is not known.")
+        return
+    output.say(f"Errors at {test_rows} test rows:")
+    output.say(scorecard_table(model.scorecard))
+    if model.scorecard.r2 is not None:
+        output.say(f"R² of the kernel model: {model.scorecard.r2:.3f}")
+    output.say(model.scorecard.verdict)

@@ -1,0 +1,127 @@
+"""Command predict: predictions of a saved model for the rows of a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from blockbasis.cli import options
+from blockbasis.cli.console import Output, running
+from blockbasis.cli.files import TABLES, check_output, csv_text, write_table
+from blockbasis.operators.storage import load
+from blockbasis.tables import Table, TableModel, encode, read_table
+from blockbasis.tables.reading import check_file
+from blockbasis.tables.scorecard import classification_scorecard, regression_scorecard
+from blockbasis.tables.table import missing
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="Model that fit has written.", show_default=False)],
+    file: options.File,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="CSV or Parquet file; default: CSV on the standard output."),
+    ] = None,
+    interval: options.Interval = None,
+    proba: Annotated[bool, typer.Option("--proba", help="Add the probability of each class.")] = False,
+    keep: Annotated[
+        list[str] | None, typer.Option("--keep", help="Column of FILE to copy; may be given several times.")
+    ] = None,
+    force: options.Force = False,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+    debug: options.Debug = False,
+) -> None:
+    """Predict the target of each row of a table; columns are found by name, in any order.
+
+    If the table has the target, the error of the predictions is printed as well.
+    """
+    output = Output(quiet, json, debug)
+    with running(output):
+        check_file(file)
+        check_output(out, force=force, endings=TABLES)
+        found = load_model(model)
+        _check_options(found, interval, proba)
+        table = read_table(file, kinds={**found.encoder.kinds, **_target_kind(found)})
+        truth = table.column(found.target) if found.target in table.names else None
+        if truth is not None and len(table.names) > 1:
+            table = table.without(found.target)
+        columns = {name: _as_column(table, name) for name in keep or ()}
+        columns |= _predicted(found, table, interval, proba, output)
+        if truth is not None:
+            _print_error(found, truth, columns["prediction"], output)
+        _write(columns, out, output)
+
+
+def load_model(path: Path) -> TableModel:
+    """Return the model of a file; raise a ValueError if the file holds something else of ours."""
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file {path}.")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder. Give the path of a model.")
+    found = load(path)
+    if not isinstance(found, TableModel):
+        raise ValueError(
+            f"{path} holds a {type(found).__name__}, and not a model of a table. blockbasis fit writes such a model."
+        )
+    return found
+
+
+def _check_options(model: TableModel, interval: float | None, proba: bool) -> None:
+    if interval is not None and model.task != "regression":
+        raise ValueError("--interval needs a regression, and the model is a classification. Use --proba.")
+    if proba and model.task != "classification":
+        raise ValueError("--proba needs a classification, and the model is a regression. Use --interval 0.9.")
+
+
+def _target_kind(model: TableModel) -> dict[str, str]:
+    text = model.task == "classification" and model.estimator.classes_.dtype.kind in "OU"
+    return {model.target: "text"} if text else {}
+
+
+def _predicted(model: TableModel, table: Table, interval: float | None, proba: bool, output: Output) -> dict[str, Any]:
+    X, notes = encode(model.encoder, table)
+    for line in notes:
+        output.note(line)
+    columns: dict[str, Any] = {"prediction": model.estimator.predict(X)}
+    if interval is not None:
+        columns["lower"], columns["upper"] = model.estimator.predict_interval(X, interval)
+    if proba:
+        names = (f"p({name})" for name in model.estimator.classes_)
+        columns |= dict(zip(names, model.estimator.predict_proba(X).T, strict=True))
+    return columns
+
+
+def _as_column(table: Table, name: str) -> Any:
+    column = table.column(name)
+    if column.dtype.kind == "f" and not np.isnan(column).any() and (column % 1 == 0).all():
+        return column.astype(np.int64)
+    return column.astype(str) if column.dtype.kind == "M" else column
+
+
+def _print_error(model: TableModel, truth: Any, predictions: Any, output: Output) -> None:
+    known = ~missing(truth)
+    if not known.any():
+        return
+    name = "model"
+    if model.task == "regression":
+        card = regression_scorecard(truth[known].astype(np.float64), {name: predictions[known], "": predictions[known]})
+    else:
+        same_kind = truth[known].astype(np.asarray(predictions).dtype)
+        card = classification_scorecard(same_kind, {name: predictions[known], "": predictions[known]})
+    output.note(f"{card.measure} against {model.target} of the file: {card.scores[0]} ({card.rows} rows)")
+
+
+def _write(columns: dict[str, Any], out: Path | None, output: Output) -> None:
+    rows = len(columns["prediction"])
+    if out is not None:
+        write_table(out, columns)
+        output.say(f"{rows} predictions: {out}")
+        output.finish({"rows": rows, "columns": list(columns), "out": str(out)})
+    elif output.json:
+        output.finish({"rows": rows, **{name: np.asarray(values).tolist() for name, values in columns.items()}})
+    else:
+        typer.echo(csv_text(columns), nl=False)

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import csv as csv_format
+import io
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("typer")
+
+import blockbasis as bb
+from blockbasis.tables import read_table
+
+
+@pytest.fixture
+def new(tmp_path):
+    path = tmp_path / "new.csv"
+    path.write_text("id,sex,length\n7,M,0.5\n8,I,0.25\n9,X,\n")
+    return path
+
+
+def test_predictions_are_those_of_the_model(call, saved, new, tmp_path):
+    out = tmp_path / "p.csv"
+    code, text = call("predict", saved / "rings.bbf", new, "--out", out, "--interval", 0.9, "--keep", "id")
+    assert code == 0, text
+    assert "sex: 1 value that the model does not know, such as 'X'" in text
+    assert "length: 1 missing value replaced by" in text
+    rows = list(csv_format.DictReader(io.StringIO(out.read_text())))
+    expected, _ = bb.load(saved / "rings.bbf").predict(read_table(new))
+    assert [row["id"] for row in rows] == ["7", "8", "9"]
+    assert [float(row["prediction"]) for row in rows] == expected.tolist()
+    assert all(float(row["lower"]) < float(row["prediction"]) < float(row["upper"]) for row in rows)
+
+
+def test_probabilities_and_parquet(call, saved, new, tmp_path):
+    pytest.importorskip("pyarrow")
+    code, text = call("predict", saved / "kind.bbf", new, "--proba", "--out", tmp_path / "p.parquet")
+    assert code == 0, text
+    table = read_table(tmp_path / "p.parquet")
+    assert table.names == ("prediction", "p(big)", "p(small)")
+    np.testing.assert_allclose(table.columns[1] + table.columns[2], 1)
+    assert set(table.columns[0]) <= {"big", "small"}
+
+
+def test_the_error_is_said_where_the_target_is_known(call, saved, tmp_path):
+    (tmp_path / "t.csv").write_text("length,sex,rings\n0.5,M,1.0\n0.2,F,0.7\n0.9,I,\n")
+    code, text = call("predict", saved / "rings.bbf", tmp_path / "t.csv", "--out", tmp_path / "p.csv")
+    assert code == 0, text
+    assert "RMSE against rings of the file:" in text
+    assert "(2 rows)" in text
+    (tmp_path / "t.csv").write_text("length,sex,kind\n0.5,M,big\n0.2,F,big\n")
+    code, text = call("predict", saved / "kind.bbf", tmp_path / "t.csv", "--out", tmp_path / "p.csv", "--force")
+    assert "error rate against kind of the file: 0 ± 0 (2 rows)" in text
+
+
+def test_without_a_file_the_output_is_csv_or_json(call, saved, new):
+    found = json.loads(call("predict", saved / "rings.bbf", new, "--json", "--quiet")[1])
+    assert found["rows"] == len(found["prediction"]) == 3
+    header, *lines = call("predict", saved / "rings.bbf", new, "--quiet")[1].split()
+    assert header == "prediction"
+    assert [float(line) for line in lines] == found["prediction"]
+
+
+def test_points_without_names(call, tmp_path):
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    np.savez(tmp_path / "t.npz", X=X, y=X[:, 0] + X[:, 1] ** 2)
+    assert call("fit", tmp_path / "t.npz", "-t", "y", "-q", "--out", tmp_path / "m.bbf") == (0, "")
+    np.save(tmp_path / "new.npy", X[:5])
+    for name in ("new.npy", "t.npz"):
+        code, text = call("predict", tmp_path / "m.bbf", tmp_path / name, "--json", "-q")
+        assert code == 0, text
+        assert np.isfinite(json.loads(text)["prediction"]).all()

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib")
+
+import blockbasis as bb
+from blockbasis.report import factorization_page, model_page, render_page
+from blockbasis.tables import Table, fit_table
+
+
+def titles(page):
+    return [section.title for section in page.sections]
+
+
+def test_a_regression_has_its_sections(fitted):
+    model, evaluation = fitted["regression"]
+    page = model_page(model, evaluation, findings=["A finding."], stages={"search": 1.0}, command="blockbasis fit")
+    assert titles(page) == [
+        "Test error", "Predicted and true values", "Importance of the columns", "Error over bandwidth and ridge",
+        "Learning curve of the search", "Time by stage", "Data",
+    ]  # fmt: skip
+    assert page.facts[0] == ("test RMSE", str(model.scorecard.scores[0]))
+    assert page.summary[1] == model.scorecard.verdict
+    text = render_page(page)
+    assert "A finding." in text
+    assert text.count("<svg") == 6
+    assert all(section.alt for section in page.sections if section.axes is not None)
+
+
+def test_a_classification_has_its_confusion_and_calibration(fitted):
+    page = model_page(*fitted["classification"])
+    assert titles(page)[1:3] == ["Confusion matrix", "Calibration"]
+    counts = page.sections[1].table.rows
+    assert sum(sum(row[1:]) for row in counts) == 20
+
+
+def test_without_test_rows_and_with_notes():
+    x = np.linspace(0, 1, 40)
+    y = np.where(x < 0.1, np.nan, np.sin(6 * x))
+    page = model_page(*fit_table(Table(("x", "y"), (x, y)), "y", test_size=0))
+    assert "Test error" not in titles(page)
+    assert titles(page)[-1] == "Notes"
+    assert "not known" in page.summary[1]
+
+
+def test_a_compressed_model_shows_its_clusters():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(200, 2))
+    table = Table(("a", "b", "y"), (*X.T, np.sin(5 * X[:, 0])))
+    page = model_page(*fit_table(table, "y", n_clusters=4, rank=10))
+    assert "Clusters and ranks" in titles(page)
+
+
+def test_a_factorization(factorization):
+    page = factorization_page(factorization, title="300 points", stages={"bases": 1.0})
+    assert titles(page) == [
+        "Clusters and ranks", "Blocks of the inner matrix", "Spectra of the clusters",
+        "Memory beside the dense matrix", "Time by stage",
+    ]  # fmt: skip
+    assert "relative error" in page.facts[0]
+    assert render_page(page).count("<svg") == 5
+
+
+def test_many_clusters_have_no_block_map_and_no_error_is_no_fact():
+    X = np.random.default_rng(0).normal(size=(900, 2))
+    A = bb.factorize(X, bb.Gaussian(0.1), n_clusters=420, rank=1, rng=0)
+    page = factorization_page(A, title="t")
+    assert "Blocks of the inner matrix" not in titles(page)
+    assert page.facts[0][0] == "points"

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from blockbasis.tables import Table, fit_table, prepare_table
+
+
+def test_the_task_follows_from_the_target(shells):
+    assert prepare_table(shells, "rings").task == "regression"
+    assert prepare_table(shells, "sex").task == "classification"
+    two = Table(("x", "y"), (np.arange(20.0), np.arange(20.0) % 2))
+    assert prepare_table(two, "y").task == "classification"
+    few = prepare_table(Table(("x", "y"), (np.arange(20.0), np.arange(20.0) % 3)), "y")
+    assert few.task == "regression"
+    assert "taken as quantities" in few.notes[0]
+    asked = prepare_table(Table(("x", "y"), (np.arange(20.0), np.arange(20.0) % 3)), "y", task="classification")
+    assert asked.y.dtype.kind == "i"
+
+
+def test_rows_without_a_target_are_left_out(shells):
+    prepared = prepare_table(shells, "sex")
+    assert len(prepared.y) + len(prepared.y_test) == shells.n_rows - 1
+    assert prepared.notes == ["sex: 1 rows without a value are left out"]
+
+
+def test_test_rows_are_not_those_of_the_fit(shells):
+    prepared = prepare_table(shells, "rings", test_size=0.25, seed=3)
+    assert (len(prepared.y), len(prepared.y_test)) == (90, 30)
+    assert not set(prepared.y) & set(prepared.y_test)
+    assert len(prepare_table(shells, "rings", test_size=0).y_test) == 0
+
+
+def test_a_fit_is_compared_with_simple_models(shells):
+    model, evaluation = fit_table(shells, "rings", seed=0)
+    ours, linear, mean = model.scorecard.scores
+    assert ours.error < linear.error < mean.error
+    assert set(evaluation.predictions) == {"kernel model", "linear model", "mean"}
+    assert evaluation.probabilities is None
+
+
+def test_a_classification_has_probabilities(shells):
+    model, evaluation = fit_table(shells, "sex", seed=0)
+    assert [score.name for score in model.scorecard.scores][-1] == "most frequent class"
+    np.testing.assert_allclose(evaluation.probabilities.sum(axis=1), 1)
+
+
+def test_without_a_test_there_is_no_scorecard(shells):
+    model, evaluation = fit_table(shells, "rings", test_size=0)
+    assert model.scorecard is None
+    assert evaluation.predictions == {}
+
+
+@pytest.mark.parametrize(
+    ("y", "task", "message"),
+    [
+        (np.full(20, 3.0), None, "different values. Got 3.0 in every row"),
+        (np.where(np.arange(20) < 4, np.arange(20.0), np.nan), None, "at least 10 rows with a value of 'y'. Got 4"),
+        (np.array(["a", "b"] * 10, dtype=object), "regression", "A regression needs numbers"),
+        (np.arange(20).astype("datetime64[D]"), None, "Got dates"),
+    ],
+)
+def test_targets_that_cannot_be_learned(y, task, message):
+    with pytest.raises(ValueError, match=message):
+        prepare_table(Table(("x", "y"), (np.arange(20.0), y)), "y", task=task)
+
+
+def test_a_target_alone_is_not_enough():
+    with pytest.raises(ValueError, match="a column beside the target"):
+        prepare_table(Table(("y",), (np.arange(20.0),)), "y")
+
+
+def test_classes_of_one_row_are_split_all_the_same():
+    y = np.array(["a"] * 19 + ["b"] + ["c"] * 20, dtype=object)
+    prepared = prepare_table(Table(("x", "y"), (np.arange(40.0), y)), "y")
+    assert len(prepared.y_test) == 8
+    lone = np.array(["a"] * 39 + ["b"], dtype=object)
+    seeds = [seed for seed in range(20) if _fails(lone, seed)]
+    assert seeds
+
+
+def _fails(y, seed):
+    try:
+        prepare_table(Table(("x", "y"), (np.arange(40.0), y)), "y", seed=seed)
+    except ValueError as error:
+        return "a single class" in str(error)
+    return False

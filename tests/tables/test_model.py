@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import blockbasis as bb
+from blockbasis.operators.archive import read_archive, write_archive
+from blockbasis.tables import fit_table
+from blockbasis.tables.model import plain
+
+
+@pytest.fixture
+def model(shells):
+    return fit_table(shells, "rings", seed=0)[0]
+
+
+def test_a_file_has_everything(model, shells, tmp_path):
+    bb.save(model, tmp_path / "m.bbf")
+    again = bb.load(tmp_path / "m.bbf")
+    assert isinstance(again, bb.TableModel)
+    np.testing.assert_array_equal(again.predict(shells)[0], model.predict(shells)[0])
+    assert (again.encoder, again.scorecard, again.rows) == (model.encoder, model.scorecard, model.rows)
+
+
+def test_classes_and_a_missing_scorecard_are_kept(shells, tmp_path):
+    model = fit_table(shells, "sex", test_size=0)[0]
+    bb.save(model, tmp_path / "m.bbf")
+    again = bb.load(tmp_path / "m.bbf")
+    assert again.predict(shells)[0].tolist() == model.predict(shells)[0].tolist()
+    assert again.scorecard is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda meta: meta.update(task="sorting"),
+        lambda meta: meta["encoder"]["columns"].pop(),
+        lambda meta: meta["encoder"]["columns"][0].update(kind="magic"),
+        lambda meta: meta["encoder"]["columns"][0].update(fill=None),
+        lambda meta: meta["encoder"]["columns"][1].update(categories=[1, 2]),
+        lambda meta: meta.update(rows=-1),
+        lambda meta: meta.pop("target"),
+    ],
+)
+def test_forged_metadata_are_rejected(model, tmp_path, change):
+    path = tmp_path / "m.bbf"
+    bb.save(model, path)
+    meta, arrays = read_archive(path)
+    change(meta)
+    for known in ("format", "version", "arrays"):
+        meta.pop(known)
+    with path.open("wb") as stream:
+        write_archive(stream, meta, arrays)
+    with pytest.raises(bb.StorageError, match="cannot be restored"):
+        bb.load(path)
+
+
+def test_numbers_that_json_does_not_have():
+    assert json.dumps(plain({"a": [np.nan, 1.0], "b": (np.inf,)}), allow_nan=False) == '{"a": [null, 1.0], "b": [null]}'
