@@ -13,6 +13,7 @@ import pytest
 import blockbasis as bb
 from blockbasis import kernels
 from blockbasis.operators import archive
+from blockbasis.operators.archive import VERSION
 
 
 @pytest.fixture(scope="module")
@@ -374,17 +375,17 @@ def test_missing_members(path, name):
         bb.load(path)
 
 
-@pytest.mark.parametrize("version", [4, 99, "1", None, 1.5])
+@pytest.mark.parametrize("version", [VERSION + 1, 99, "1", None, 1.5])
 def test_other_versions(path, version):
     with_meta(path, version=version)
     with pytest.raises(bb.StorageError) as caught:
         bb.load(path)
-    for part in ("a.bbf", f"format version {version}", "reads up to 3"):
+    for part in ("a.bbf", f"format version {version}", f"reads up to {VERSION}"):
         assert part in str(caught.value)
 
 
 def test_a_newer_version_says_what_to_do(path):
-    with_meta(path, version=4)
+    with_meta(path, version=VERSION + 1)
     with pytest.raises(bb.StorageError, match="Install a newer blockbasis"):
         bb.load(path)
 
