@@ -20,10 +20,12 @@ import numpy as np
 
 import blockbasis as bb
 from blockbasis.baselines import approximate
+from blockbasis.tables import Table, fit_table
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "joblib", "threadpoolctl")
 X = np.random.default_rng(0).normal(size=(120, 2))
 Y = np.sin(X[:, 0])
+TABLE = Table(("a", "b", "y"), (*X.T, Y))
 KERNEL = bb.Gaussian(1.0)
 A = bb.factorize(X, KERNEL, n_clusters=3, rank=10, rng=0)
 SMALL: dict[str, Any] = {"n_clusters": 3, "rank": 10, "random_state": 0}
@@ -115,6 +117,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "KernelRidge.predict_interval": lambda: bb.KernelRidge(**SMALL).fit(X, Y).predict_interval(X),
     "KernelRidgeCV": lambda: bb.KernelRidgeCV(random_state=0).fit(X, Y).predict(X),
     "KernelRidgeClassifier": lambda: bb.KernelRidgeClassifier(**SMALL).fit(X, Y > 0).predict_proba(X),
+    "TableModel": lambda: _stored(fit_table(TABLE, "y", seed=0)[0]).predict(TABLE),
     "KernelRidgeClassifierCV": lambda: bb.KernelRidgeClassifierCV(random_state=0).fit(X, Y > 0).predict_proba(X),
     "GaussianProcessRegressor": lambda: bb.GaussianProcessRegressor(random_state=0).fit(X, Y).predict(X, True),
     "KernelPCA": lambda: bb.KernelPCA(n_components=2, **SMALL).fit_transform(X),
