@@ -196,7 +196,7 @@ def test_targets_of_no_kind(read, target):
     [
         ("", "a.csv is empty"),
         ("\n \n\n", "a.csv is empty"),
-        ("x,y\n", "has a header and no points"),
+        ("x,y\n", "has a header and no rows"),
         ("x,y\n1,2\n3\n", "must have 2 fields in every line, as in the first. Got 1 in line 3 instead"),
         ("1,2\n\n3,4,5\n", "Got 3 in line 3 instead"),
         ("x,y\n1,2,3\n4,5,6\n", "must have 2 fields in every line, as in the first. Got 3 in line 2 instead"),

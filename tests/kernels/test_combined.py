@@ -98,7 +98,7 @@ def test_bad_noise(bad):
         bb.White(bad)
 
 
-@pytest.mark.parametrize("bad", ["a", None, np.eye(2), lambda X, Y: X @ Y.T])
+@pytest.mark.parametrize("bad", ["a", None, np.eye(2), int])
 def test_what_does_not_add_or_multiply(bad):
     with pytest.raises(TypeError):
         G + bad

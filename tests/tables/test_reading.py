@@ -63,7 +63,7 @@ def test_chunks_make_no_difference(tmp_path, monkeypatch):
     ("text", "message"),
     [
         ("", "is empty"),
-        ("a,b\n", "a header and no points"),
+        ("a,b\n", "a header and no rows"),
         ("a,b\n1,2\n1,2,3\n", "Got 3 in line 3"),
         ("a,a\n1,2\n", "'a' twice"),
         ("a,b\n1,inf\n", "free of infinity"),

@@ -120,7 +120,7 @@ def find_layout(path: Path, target: str | int | None) -> Layout:
             )
         return Layout(delimiter, None, len(first))
     if not rest:
-        raise ValueError(f"{path} has a header and no points.")
+        raise ValueError(f"{path} has a header and no rows.")
     return Layout(delimiter, tuple(name.strip() for name in first), len(first))
 
 

@@ -47,7 +47,7 @@ class CallableKernel(Kernel):
         if np.abs(K - K.T).max(initial=0.0) > tolerance:
             i, j = np.unravel_index(int(np.abs(K - K.T).argmax()), K.shape)
             raise ValueError(
-                f"The kernel callable must be symmetric, k(x, y) = k(y, x). Got {K[i, j]!r} and {K[j, i]!r} for the "
+                f"The kernel callable must be symmetric, k(x, y) = k(y, x). Got {K[i, j]} and {K[j, i]} for the "
                 "same two points instead; use factorize_cross for a kernel that is not."
             )
 

@@ -175,7 +175,9 @@ class Plan:
 
     def __repr__(self) -> str:
         n = self.partition.n_points
-        asked = f"memory={self.goal.memory}" if self.goal.tol is None else f"tol={self.goal.tol:g}"
+        asked = f"tol={self.goal.tol:g}" if self.goal.memory is None else f"memory={self.goal.memory} floats"
+        if self.goal.memory is not None and self.goal.everything:
+            asked = f"memory={self.goal.memory * self.dtype.itemsize / 1e6:g} MB"
         lines = [
             f"Plan for {n} points, {asked}",
             f"  clusters         {self.n_clusters}",
@@ -220,8 +222,11 @@ def make_plan(request: Request, partitioner: Partitioner, rng: np.random.Generat
             f"{goal.memory} instead: take more memory, or fewer clusters."
         )
     ranks, sketched = (ranks_of_all(best, partition.sizes, expected=expected) for expected in (True, False))
+    expected = best.expected
     if goal.memory is not None:
-        ranks = sketched = _within_budget(request, partition, ranks)
+        sketched = _within_budget(request, partition, ranks)
+        expected = np.maximum(expected * (sketched.sum() / ranks.sum()), 1).astype(np.intp)
+        ranks = sketched
     elif partitioner.given is None and not (best.complete and best.stored <= costs.dense_floats(n)):
         # Compression does not pay: many clusters with identity bases take hardly more floats than the matrix.
         partition = partitioner(min(n, round(4 * np.sqrt(n))), partition_stream, effort=QUICK)
@@ -229,7 +234,7 @@ def make_plan(request: Request, partitioner: Partitioner, rng: np.random.Generat
     sizes = partition.sizes
     dense = goal.memory is not None or bool((ranks == sizes).all())
     density, trimmed = (1.0, 1.0) if dense else (best.density, best.trimmed)
-    predicted = float(np.sqrt(best.allocation.error(best.expected) / best.norm)) if best.norm > 0 else 0.0
+    predicted = float(np.sqrt(best.allocation.error(expected) / best.norm)) if best.norm > 0 else 0.0
     if goal.tol is not None:  # ranks are raised until the check shows the tolerance met
         predicted = min(predicted, goal.tol)
     plan = Plan(
@@ -258,7 +263,17 @@ def _within_budget(request: Request, partition: Partition, ranks: IntArray) -> I
     """Expected ranks, all lowered by the same factor until they fit into the budget."""
     assert request.goal.memory is not None
     diagonal, sizes = request.method.diagonal, partition.sizes
-    while costs.stored_floats(sizes, ranks, diagonal=diagonal) > request.goal.memory and (ranks > 1).any():
+
+    def counted(ranks: IntArray) -> float:
+        stored = costs.stored_floats(sizes, ranks, diagonal=diagonal)
+        if not request.goal.everything:
+            return stored
+        (k, d), itemsize = partition.centers.shape, request.X.itemsize
+        landmarks = np.maximum(FAST.landmarks * ranks, FAST.min_landmarks)
+        beside = costs.floats_beside_product(float(landmarks.sum()), partition.n_points, k, d, itemsize)
+        return stored + beside + float(landmarks @ ranks)
+
+    while counted(ranks) > request.goal.memory and (ranks > 1).any():
         ranks = np.maximum(np.floor(0.98 * ranks), 1).astype(np.intp)
     return ranks
 
