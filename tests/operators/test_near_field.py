@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import blockbasis as bb
+from blockbasis.operators import archive
 from blockbasis.operators.near_field import fitted, identified, landmarks_by_cluster, sufficient_count
 
 SEEDS = range(4)
@@ -195,3 +196,17 @@ def test_the_count_leaves_the_allowed_error():
     assert sufficient_count(errors, labels, nearest, 3.3001) == 1
     assert sufficient_count(errors, labels, nearest, 0.31) == 2
     assert sufficient_count(errors, labels, nearest, 0.01) == 3
+
+
+@pytest.mark.parametrize("missing", ["near.sizes", "near.rows", "single.starts", "single.columns"])
+def test_a_file_without_a_part_of_the_correction_is_refused(missing, tmp_path):
+    rng = np.random.default_rng(0)
+    X, new = rng.normal(size=(1_200, 3)), 4 * rng.normal(size=(300, 3))
+    B = bb.factorize(X, bb.Gaussian(1.0), tol=1e-2, rng=0).extend(new)
+    bb.save(B, tmp_path / "b.bbf")
+    meta, arrays = archive.read_archive(tmp_path / "b.bbf")
+    del meta["arrays"], arrays[missing]
+    with open(tmp_path / "b.bbf", "wb") as stream:
+        archive.write_archive(stream, meta, arrays)
+    with pytest.raises(bb.StorageError, match=missing):
+        bb.load(tmp_path / "b.bbf")

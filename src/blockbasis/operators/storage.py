@@ -281,7 +281,7 @@ def _near_arrays(near: RowBlocks | None) -> dict[str, FloatArray]:
 
 
 def _restore_near(arrays: dict[str, FloatArray], rows: BlockDiagonal, columns: BlockDiagonal) -> RowBlocks | None:
-    if "near.sizes" not in arrays:
+    if not any(name.startswith("near.") for name in arrays):
         return None
     sizes = integers(arrays["near.sizes"], "near.sizes", (len(columns.ranks),))
     parts = _parts(integers(arrays["near.rows"], "near.rows", (None,)), sizes, "near.rows")
@@ -302,7 +302,7 @@ def _single_arrays(single: csr_array | None) -> dict[str, FloatArray]:
 
 
 def _restore_single(arrays: dict[str, FloatArray], rows: BlockDiagonal, columns: BlockDiagonal) -> csr_array | None:
-    if "single.starts" not in arrays:
+    if not any(name.startswith("single.") for name in arrays):
         return None
     shape = rows.partition.n_points, columns.partition.n_points
     starts = integers(arrays["single.starts"], "single.starts", (shape[0] + 1,))
