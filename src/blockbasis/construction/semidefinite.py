@@ -93,7 +93,7 @@ def _semidefinite_component(component: InnerMatrix, rounding: float, smallest: f
             return component
         if rounding > DEFINITE and _cholesky(C, negligible) is not None:
             return _shifted(component, C, negligible)
-        # The nearest semi-definite matrix is cheap to compute, and needs no shift.
+        # The nearest semi-definite matrix is cheap to compute, and needs a shift of the size of rounding only.
         smallest = max(negligible, float(np.finfo(np.float64).tiny))
         return _without_negative_part(component, C, smallest, smallest)
     smallest = max(smallest, negligible, float(np.finfo(np.float64).tiny))
