@@ -14,7 +14,7 @@ from blockbasis._utils.linalg import exponents_of
 from blockbasis._utils.progress import reporting
 from blockbasis._utils.typing import FloatArray
 from blockbasis._utils.validation import check_choice, check_positive
-from blockbasis.estimators._base import KernelEstimator, candidate_bandwidths, has_bandwidth, make_kernel
+from blockbasis.estimators._base import candidate_bandwidths, has_bandwidth, make_kernel
 from blockbasis.estimators._columns import ColumnMap, standardized
 from blockbasis.estimators._continuation import (
     POINTS_PER_RANK,
@@ -33,15 +33,19 @@ from blockbasis.estimators._local import (
 )
 from blockbasis.estimators._ridge_path import Choices, Fit, RidgePath, check_alphas
 from blockbasis.estimators._search import METRICS, Task, importances, search
+from blockbasis.estimators._streamed_ridge import StreamedRidge
 from blockbasis.estimators._trials import Candidate, Found
 from blockbasis.kernels import Gaussian, RadialKernel
 from blockbasis.operators.block_basis import BlockBasis
 
 #: Variance left out by a compression that is not worth a local regression, as a share of the ridge.
 _NEGLIGIBLE = 1e-2
+#: Attributes of a fit in memory, and of one in pieces.
+_IN_MEMORY = ("cv_results_", "X_fit_", "dual_coef_", "factorization_")
+IN_PIECES = ("stream_", "far_share_", "_unsolved", "_ridges")
 
 
-class KernelRidgeEstimator(KernelEstimator):
+class KernelRidgeEstimator(StreamedRidge):
     """What regression and classification share: weights, candidates, and the regressions of all of them."""
 
     alpha: Any
@@ -116,6 +120,16 @@ class KernelRidgeEstimator(KernelEstimator):
     def _mapped(self, X: FloatArray) -> FloatArray:
         """Points in the columns that the kernel is a function of."""
         return X if self._mapping is None else self._mapping(X)
+
+    def _keep_choices(self, choices: Choices, X: FloatArray) -> None:
+        """Attributes of a search and of a metric that rows in pieces begin with."""
+        self._forget(*_IN_MEMORY)
+        self._keep_results(choices, [])
+        self._keep_metric(choices.found, choices.mapped(X))
+
+    def _keep_results(self, choices: Choices, records: Any) -> None:
+        """Attributes of the candidates that were compared."""
+        raise NotImplementedError
 
     def _keep_metric(self, found: Found | None, X: FloatArray) -> None:
         """Attributes of a learnt metric."""

@@ -17,9 +17,11 @@ from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis._utils.validation import check_flag
 from blockbasis.estimators._base import all_or_nothing, bandwidth_of
 from blockbasis.estimators._calibration import Calibration, calibrated
-from blockbasis.estimators._ridge_base import KernelRidgeEstimator
+from blockbasis.estimators._ridge_base import IN_PIECES, KernelRidgeEstimator
 from blockbasis.estimators._ridge_path import Choices, Fit, Record, cv_results
+from blockbasis.estimators._streamed_ridge import Solved, by_pieces, targets_in_memory
 from blockbasis.operators.storage import storable
+from blockbasis.streaming.sources import ArrayRows, is_streamed
 
 
 class RidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
@@ -34,7 +36,8 @@ class RidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), or rows on disk
+            As in `KernelRidge.fit`.
         y : array-like of shape (n_samples,)
         sample_weight : float or array-like of shape (n_samples,), default=None
 
@@ -42,10 +45,14 @@ class RidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
         -------
         self
         """
+        if is_streamed(X):
+            self._forget(*IN_PIECES)
+            return self._partial_fit(X, y, None, sample_weight)
         X, y = self._validated(X, y)
         check_classification_targets(y)
         y = column_or_1d(y, warn=True)
         weights = self._check_weights(sample_weight, X)
+        self._forget(*IN_PIECES)
         keep = check_flag(self.keep_points, name="keep_points", caller=self._caller)
         used = slice(None) if weights is None else weights > 0
         self.classes_, labels = np.unique(y[used], return_inverse=True)
@@ -64,10 +71,91 @@ class RidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
             self.dual_coef_ = self.dual_coef_[:, 0] if coefficients.shape[1] == 1 else self.dual_coef_
         return self
 
+    @all_or_nothing
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Any:
+        """Learn from more points, in fixed memory: see `KernelRidge.partial_fit`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or rows on disk
+        y : array-like of shape (n_samples,)
+        classes : array-like of shape (n_classes,), default=None
+            All classes, in the first call; None is those of ``y``.
+        sample_weight : float or array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import blockbasis as bb
+        >>> X = np.random.default_rng(0).uniform(-1, 1, size=(4000, 2))
+        >>> y = np.where(np.hypot(*X.T) < 0.5, "inside", "outside")
+        >>> model = bb.KernelRidgeClassifier(0.1, bandwidth=0.5, random_state=0)
+        >>> for chunk in np.split(np.arange(4000), 4):
+        ...     model = model.partial_fit(X[chunk], y[chunk], classes=["inside", "outside"])
+        >>> model.score(X, y) > 0.97
+        True
+        """
+        return self._partial_fit(X, y, classes, sample_weight)
+
+    def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
+        first = self._begins_stream()
+        if is_streamed(X):
+            rows = self._check_rows(X, first=first)
+            y = targets_in_memory(y, len(rows), caller=f"{self._caller}.fit")
+        else:
+            X, y = self._validated(X, y, reset=first)
+            rows = ArrayRows(X)
+        check_classification_targets(y)
+        y = column_or_1d(y, warn=True)
+        if first:
+            self.classes_ = np.unique(y if classes is None else np.asarray(classes))
+            if len(self.classes_) < 2:
+                raise ValueError(
+                    f"The 'y' parameter of {self._caller}.fit must have at least two classes. Got one class, "
+                    f"{self.classes_[0]!r}, instead."
+                )
+        labels = self._labels(y)
+        weights = None if sample_weight is None else self._check_weights(sample_weight, y)
+        self._read(rows, _targets(labels, len(self.classes_)), self._class_weights(y, weights), first=first)
+        return self
+
+    def _labels(self, y: npt.NDArray[Any]) -> IntArray:
+        """Indices of the classes; raise for a class that the first call did not name."""
+        labels = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
+        unknown = self.classes_[labels] != y
+        if unknown.any():
+            raise ValueError(
+                f"The 'y' parameter of {self._caller}.partial_fit must have the classes of the first call. "
+                f"Got {y[unknown][0]!r} instead: name all classes in the first call, classes=[...]."
+            )
+        return labels
+
+    @property
+    def _centred(self) -> bool:
+        return True
+
+    def _keep_solved(self, solved: Solved) -> None:
+        stream = self.stream_
+        self.expansions_, self.groups_ = [solved.expansion], [np.arange(len(solved.alpha))]
+        self.intercept_, self.alpha_ = solved.center, float(solved.alpha[0])
+        self.local_share_ = np.zeros(len(solved.alpha))
+        targets = stream.targets
+        labels = (targets[:, 0] > 0).astype(np.intp) if targets.shape[1] == 1 else targets.argmax(axis=1)
+        self.calibration_ = calibrated(solved.held_out, labels, stream.weights)
+
     def _class_weights(self, y: npt.NDArray[Any], weights: FloatArray | None) -> FloatArray | None:
         """Weights of the points times those of their classes; a class of weight zero would be left without a point."""
         if self.class_weight is None:
             return weights
+        if hasattr(self, "stream_") and isinstance(self.class_weight, str):
+            raise ValueError(
+                f"The 'class_weight' parameter of {self._caller} must be a dict for partial_fit, since the shares of the "
+                f"classes are not known. Got {self.class_weight!r} instead."
+            )
         of_classes = np.asarray(compute_sample_weight(self.class_weight, y))
         if not (of_classes > 0).all():
             raise ValueError(
@@ -101,7 +189,7 @@ class RidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
         return False
 
     def _keep_results(self, choices: Choices, results: dict[str, Any] | None) -> None:
-        if results is not None:
+        if results:
             self.cv_results_ = results
 
     def _quality(self, fit: Fit, labels: IntArray, Y: FloatArray, weights: FloatArray | None) -> tuple[float, float]:
@@ -149,6 +237,7 @@ class RidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
             self.bandwidth_ = np.array([np.nan if fit.bandwidth is None else fit.bandwidth for fit in each])
             self.alpha_ = np.array([fit.alpha[0] for fit in each])
 
+    @by_pieces
     def decision_function(self, X: Any) -> FloatArray:
         """Values of the classes at new points, in bounded memory however many they are.
 
@@ -167,6 +256,7 @@ class RidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
             values[:, group] += self._predict(X, expansion)
         return values[:, 0] if values.shape[1] == 1 else values
 
+    @by_pieces
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Classes of new points.
 
@@ -209,6 +299,7 @@ class RidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
         """
         return np.exp(self.predict_log_proba(X))
 
+    @by_pieces
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Logarithms of `predict_proba`, finite where that is zero to rounding.
 
@@ -223,6 +314,7 @@ class RidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
         values = self.decision_function(X)
         return self.calibration_.log_probabilities(values.reshape(len(values), -1))
 
+    @by_pieces
     def gradient(self, X: Any) -> FloatArray:
         """Gradients of the decision function at new points, in the units of the columns.
 

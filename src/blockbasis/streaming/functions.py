@@ -1,0 +1,108 @@
+"""Basis functions of clusters, evaluated at points that are read in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from blockbasis._utils.parallel import map_threads
+from blockbasis._utils.tiling import tiles
+from blockbasis._utils.typing import FloatArray, IntArray
+from blockbasis.construction.diagonal import limit_rows
+from blockbasis.kernels import Kernel
+from blockbasis.operators.block_basis import BlockBasis
+from blockbasis.operators.extension import Extension
+from blockbasis.operators.inner import InnerMatrix
+from blockbasis.partition import nearest
+
+#: Kernel entries that are evaluated at once, 2 MB of float64: they stay in a core's cache.
+_ENTRIES = 2**18
+
+
+class ClusterValues(NamedTuple):
+    """Basis functions of one cluster at the points of a piece that are nearest to its centre.
+
+    ``rows`` are the indices of these points in the piece, ``values`` the functions, of shape (n_rows, r), ``diagonal``
+    the diagonal of U C Uᵀ, and ``squared`` the squared distances from the centre.
+    """
+
+    cluster: int
+    rows: IntArray
+    values: FloatArray
+    diagonal: FloatArray
+    squared: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class BasisFunctions:
+    """u(x) = K(x, S_i) T_i for the cluster i whose centre is nearest to x, and C, with K(x, y) ~ u(x)ᵀ C u(y).
+
+    The functions are free of the points they are evaluated at, so that points can be added in any number and order.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    centers : ndarray of shape (k, d)
+        In the coordinates of the kernel.
+    radii : ndarray of shape (k,)
+        Largest distance of a point of the sample from the centre of its cluster.
+    extensions : tuple of Extension
+        S_i and T_i of each cluster.
+    inner : InnerMatrix
+        C.
+    """
+
+    kernel: Kernel
+    centers: FloatArray
+    radii: FloatArray
+    extensions: tuple[Extension, ...]
+    inner: InnerMatrix
+
+    @classmethod
+    def of(cls, A: BlockBasis) -> BasisFunctions:
+        """Return the functions of a factorization of a sample of points."""
+        assert A.kernel is not None
+        return cls(A.kernel, A.partition.centers, A.partition.radii, A.extensions, A.inner)
+
+    @property
+    def ranks(self) -> IntArray:
+        """Number of functions of each cluster."""
+        return np.diff(self.inner.row_offsets)
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters."""
+        return len(self.centers)
+
+    def labels(self, points: FloatArray) -> IntArray:
+        """Return the cluster of each point, given in the coordinates of the kernel."""
+        return nearest(points, self.centers)
+
+    def at(self, X: FloatArray, n_jobs: int) -> Iterator[ClusterValues]:
+        """Yield the functions at the points of a piece, cluster by cluster."""
+        points = self.kernel.coordinates(X).astype(np.float64, copy=False)
+        labels = self.labels(points)
+        order = np.argsort(labels, kind="stable")
+        starts = np.searchsorted(labels[order], np.arange(self.n_clusters + 1))
+        groups = [
+            (i, order[starts[i] : starts[i + 1]], points) for i in range(self.n_clusters) if starts[i] < starts[i + 1]
+        ]
+        yield from map_threads(self._cluster_values, groups, n_jobs)
+
+    def _cluster_values(self, i: int, rows: IntArray, points: FloatArray) -> ClusterValues:
+        own, core = points[rows], self.kernel.core
+        values, diagonal = np.empty((len(rows), int(self.ranks[i]))), np.empty(len(rows))
+        for tile in tiles(len(rows), len(self.extensions[i].points), _ENTRIES):
+            values[tile] = self.values(own[tile], i)
+            diagonal[tile] = limit_rows(values[tile], self.inner.block(i, i), core.diagonal(own[tile]))
+        away = own - self.centers[i]
+        return ClusterValues(i, rows, values, diagonal, np.einsum("ij,ij->i", away, away))
+
+    def values(self, points: FloatArray, i: int) -> FloatArray:
+        """Return K(x, S_i) T_i at points in the coordinates of the kernel."""
+        extension = self.extensions[i]
+        # The first argument centres the distances: a far point must not cost the others digits.
+        return np.asarray(self.kernel.core.block(extension.points, points).T @ extension.coefficients)

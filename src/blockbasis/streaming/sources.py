@@ -1,0 +1,272 @@
+"""Tables that are read in pieces: arrays on disk, Parquet files, and iterables of chunks."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from blockbasis._utils.tiling import ranges
+from blockbasis._utils.typing import FloatArray, IntArray
+
+#: Floats of a piece that is read at once: 8 MB of float64.
+_PIECE = 2**20
+#: Packages whose arrays are read in pieces.
+_PACKAGES = ("zarr", "h5py", "pyarrow")
+
+
+class Piece(NamedTuple):
+    """Consecutive rows: index of the first one, their values, the place they come from, and their index there."""
+
+    start: int
+    values: FloatArray
+    place: str
+    offset: int
+
+
+class Rows(ABC):
+    """Rows of a table that is read in pieces and never held as a whole.
+
+    `blockbasis.factorize` and the estimators accept such an object in place of an array. A subclass has the attribute
+    ``shape`` and the method `read`, which can be called several times.
+    """
+
+    #: Numbers of rows and of columns.
+    shape: tuple[int, int]
+
+    @abstractmethod
+    def read(self) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+        """Yield the rows from first to last: a place for messages, such as a file name, and a two-dimensional array."""
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def pieces(self, *, name: str = "X", caller: str = "factorize") -> Iterator[Piece]:
+        """Yield pieces of at most 8 MB; raise a ValueError for other columns and for entries that are not finite.
+
+        Parameters
+        ----------
+        name, caller : str
+            Parameter and function that a message names.
+        """
+        start, offsets = 0, dict[str, int]()
+        for place, block in self.read():
+            block = np.asarray(block)
+            offset = offsets.get(place, 0)
+            self._check_block(block, place, offset, name, caller)
+            for rows in ranges(0, len(block), max(1, _PIECE // self.shape[1])):
+                values = np.ascontiguousarray(block[rows], dtype=_floating(block.dtype))
+                piece = Piece(start, values, place, offset + rows.start)
+                _check_finite(piece, name, caller)
+                yield piece
+                start += len(values)
+            offsets[place] = offset + len(block)
+        if start != self.shape[0]:
+            raise ValueError(
+                f"The '{name}' parameter of {caller} must have the {self.shape[0]} rows that it announces. "
+                f"Got {start} instead."
+            )
+
+    def take(self, rows: IntArray, *, name: str = "X", caller: str = "factorize") -> FloatArray:
+        """Return the given rows, which are ascending, in one pass over the table."""
+        found = [
+            piece.values[rows[slice(*np.searchsorted(rows, (piece.start, piece.start + len(piece.values))))] - piece.start]
+            for piece in self.pieces(name=name, caller=caller)
+        ]
+        return np.concatenate(found)
+
+    def _check_block(self, block: npt.NDArray[Any], place: str, offset: int, name: str, caller: str) -> None:
+        where = _where(place, offset)
+        if block.ndim != 2 or block.shape[1] != self.shape[1]:
+            raise ValueError(
+                f"The '{name}' parameter of {caller} must have {self.shape[1]} columns in all pieces. "
+                f"Got shape {block.shape} {where} instead."
+            )
+        if block.dtype.kind not in "fiub":
+            raise TypeError(
+                f"The '{name}' parameter of {caller} must be an array of numbers. Got dtype {block.dtype} {where} "
+                "instead."
+            )
+
+
+class ArrayRows(Rows):
+    """Rows of an array that supports slices: `numpy.memmap`, an array of zarr, a data set of h5py.
+
+    Parameters
+    ----------
+    array : array of shape (n, d) or (n,)
+        An object with ``shape`` and ``dtype`` whose slices are arrays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from blockbasis.streaming import ArrayRows
+    >>> rows = ArrayRows(np.arange(6.0).reshape(3, 2))
+    >>> rows.take(np.array([0, 2]))
+    array([[0., 1.],
+           [4., 5.]])
+    """
+
+    def __init__(self, array: Any) -> None:
+        shape = tuple(getattr(array, "shape", ()))
+        if len(shape) not in (1, 2) or 0 in shape:
+            raise ValueError(
+                "The 'array' parameter of ArrayRows must be of shape (n_points, n_features) with at least one point. "
+                f"Got {shape or type(array).__name__} instead."
+            )
+        self.array = array
+        self.shape = (shape[0], 1 if len(shape) == 1 else shape[1])
+
+    def read(self) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+        """Yield slices of the array."""
+        for rows in ranges(0, self.shape[0], max(1, _PIECE // self.shape[1])):
+            yield "", np.asarray(self.array[rows]).reshape(-1, self.shape[1])
+
+
+class ChunkRows(Rows):
+    """Rows of an iterable of chunks, such as a list of arrays or an object that opens one file after the other.
+
+    Parameters
+    ----------
+    chunks : iterable of array-like of shape (m, d)
+        It is iterated several times: a generator, which can be iterated once, is refused.
+    n_rows : int
+        Number of rows of all chunks together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from blockbasis.streaming import ChunkRows
+    >>> rows = ChunkRows([np.zeros((2, 3)), np.ones((4, 3))], n_rows=6)
+    >>> rows.shape
+    (6, 3)
+    """
+
+    def __init__(self, chunks: Iterable[Any], n_rows: int) -> None:
+        if iter(chunks) is chunks:
+            raise TypeError(
+                "The 'chunks' parameter of ChunkRows must be an iterable that can be iterated several times. Got a "
+                f"{type(chunks).__name__} instead: give a list, or an object whose __iter__ opens the data again, or "
+                "hand the chunks to partial_fit one by one."
+            )
+        first = next((np.asarray(chunk) for chunk in chunks), None)
+        if first is None or first.ndim != 2:
+            got = "no chunk" if first is None else f"a chunk of shape {first.shape}"
+            raise ValueError(f"The 'chunks' parameter of ChunkRows must be of two-dimensional arrays. Got {got} instead.")
+        self.chunks = chunks
+        self.shape = (int(n_rows), first.shape[1])
+
+    def read(self) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+        """Yield the chunks."""
+        for number, chunk in enumerate(self.chunks):
+            yield f"chunk {number}", np.asarray(chunk)
+
+
+class ParquetRows(Rows):
+    """Rows of a Parquet file, or of all Parquet files of a directory, one row group after the other.
+
+    It needs pyarrow, which ``pip install 'blockbasis[data]'`` installs.
+
+    Parameters
+    ----------
+    path : path-like, pyarrow.dataset.Dataset
+        A file, a directory whose files are read in the order of their names, or a data set.
+    columns : str or sequence of str, default=None
+        Columns to read; None is all of them.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> from blockbasis.streaming import ParquetRows
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0], "y": [0.0, 1.0]}).to_parquet(f"{directory}/0.parquet")
+    ...     X, y = ParquetRows(directory, columns=["a", "b"]), ParquetRows(directory, columns="y")
+    ...     X.shape, y.shape
+    ((2, 2), (2, 1))
+    """
+
+    def __init__(self, path: str | PathLike[str] | Any, columns: str | Sequence[str] | None = None) -> None:
+        try:
+            from pyarrow import dataset
+        except ImportError as error:
+            raise ImportError("Parquet files need pyarrow: pip install 'blockbasis[data]'.") from error
+        self._dataset = path if isinstance(path, dataset.Dataset) else dataset.dataset(_parquet_files(path))
+        names = self._dataset.schema.names
+        chosen = names if columns is None else [columns] if isinstance(columns, str) else list(columns)
+        missing = [column for column in chosen if column not in names]
+        if missing:
+            raise ValueError(f"The table has no column {missing[0]!r}. Its columns are {', '.join(names)}.")
+        self.columns = tuple(chosen)
+        self.shape = (self._dataset.count_rows(), len(chosen))
+        if 0 in self.shape:
+            raise ValueError(f"The Parquet files must have at least one row and one column. Got shape {self.shape}.")
+
+    def read(self) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+        """Yield row groups."""
+        for fragment in self._dataset.get_fragments():
+            place = f"file {Path(fragment.path).name}"
+            missing = [column for column in self.columns if column not in fragment.physical_schema.names]
+            if missing:
+                raise ValueError(f"The {place} has no column {missing[0]!r}, which the other files have.")
+            for group in fragment.split_by_row_group():
+                table = group.to_table(columns=list(self.columns))
+                for column in self.columns:
+                    if not _is_number(table.schema.field(column).type):
+                        kind = table.schema.field(column).type
+                        raise TypeError(f"Column {column!r} must hold numbers. Got {kind} in {place} instead.")
+                yield place, np.column_stack([table[column].to_numpy() for column in self.columns])
+
+
+def is_streamed(X: Any) -> bool:
+    """Return whether an object is read in pieces: `Rows`, a memory map, or an array of zarr, h5py or pyarrow."""
+    if isinstance(X, (Rows, np.memmap)):
+        return True
+    return type(X).__module__.partition(".")[0] in _PACKAGES and (hasattr(X, "shape") or hasattr(X, "get_fragments"))
+
+
+def as_rows(X: Any) -> Rows:
+    """Return the rows of an object that `is_streamed` accepts, or of an array."""
+    if isinstance(X, Rows):
+        return X
+    return ParquetRows(X) if hasattr(X, "get_fragments") else ArrayRows(X)
+
+
+def _parquet_files(path: str | PathLike[str]) -> list[str]:
+    """Return the Parquet files of a path, in the order of their names."""
+    given = Path(path)
+    if not given.exists():
+        raise FileNotFoundError(f"There is no file or directory {given}.")
+    found = sorted(given.glob("*.parquet")) if given.is_dir() else [given]
+    if not found:
+        raise ValueError(f"The directory {given} has no file whose name ends with .parquet.")
+    return [str(file) for file in found]
+
+
+def _is_number(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind))
+
+
+def _floating(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(np.float32 if dtype == np.float32 else np.float64)
+
+
+def _check_finite(piece: Piece, name: str, caller: str) -> None:
+    finite = np.isfinite(piece.values).all(axis=1)
+    if not finite.all():
+        bad = int(np.argmin(finite))
+        raise ValueError(
+            f"The '{name}' parameter of {caller} must be free of NaN and infinity. "
+            f"Got one {_where(piece.place, piece.offset + bad)} instead."
+        )
+
+
+def _where(place: str, row: int) -> str:
+    return f"in {place}, row {row}" if place else f"in row {row}"

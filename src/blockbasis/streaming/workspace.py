@@ -1,0 +1,58 @@
+"""Large arrays in a temporary file instead of memory."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from blockbasis._utils.typing import FloatArray
+
+
+def workspace_array(
+    directory: str | PathLike[str] | None, size: int, dtype: npt.DTypeLike, *, caller: str = "factorize"
+) -> FloatArray:
+    """Return an array of ``size`` entries, in memory (None) or in a temporary file of a directory.
+
+    The file has no name where the system allows it, so that nothing is left of it after a crash. It disappears with the
+    array.
+    """
+    if directory is None or size == 0:
+        return np.empty(size, dtype=dtype)
+    if not os.path.isdir(directory):
+        raise ValueError(
+            f"The 'workspace' parameter of {caller} must be an existing directory. Got {os.fspath(directory)!r} instead."
+        )
+    n_bytes = size * np.dtype(dtype).itemsize
+    file = tempfile.TemporaryFile(dir=directory)
+    try:
+        _reserve(file.fileno(), n_bytes)
+    except OSError as error:
+        file.close()
+        raise OSError(
+            error.errno,
+            f"The workspace {os.fspath(directory)!r} has no room for {n_bytes / 1e9:.3g} GB: give another directory, or "
+            "a larger tolerance.",
+        ) from error
+    return np.memmap(file, dtype=dtype, mode="r+", shape=(size,))
+
+
+def release(array: Any) -> None:
+    """Remove the pages of an array in a file from the resident memory of the process; the data stay in the file."""
+    while array is not None and not isinstance(array, mmap.mmap):
+        array = getattr(array, "base", None)
+    if array is not None and hasattr(array, "madvise"):
+        array.madvise(mmap.MADV_DONTNEED)
+
+
+def _reserve(descriptor: int, n_bytes: int) -> None:
+    """Allocate the blocks of a file now: a full disk would otherwise end the process at a later write."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, n_bytes)
+    else:
+        os.truncate(descriptor, n_bytes)
