@@ -40,7 +40,7 @@ _WORTH_DROPPING = 0.25
 #: height in use costs a panel: few heights keep products fast.
 _SHARES = (0.0, 0.12, 0.18, 0.27, 0.42, 0.65, 1.0)
 #: Share of the blocks of C above which trimming does not pay: then most blocks relate near clusters.
-SPARSE = 0.6
+SPARSE = 0.9
 #: Share of the entries of kept off-diagonal blocks that is stored where at most ``_FEW_BLOCKS`` of the blocks are kept:
 #: 0.14 to 0.47 of the entries were measured.
 _STORED = 0.3

@@ -106,6 +106,6 @@ KEPT_ENTRIES = 2**25
 #: For given ranks: more time for a smaller error.
 ACCURATE = SampleSizes(24, 4096, 32768, 40, 160, 8, 64, 7, 1.0, 3, 4, True, 1.0)
 #: For a tolerance or a budget: the ranks follow from the sampled entries.
-FAST = SampleSizes(10, 640, 1280, 22, 400, 4, 64, 6, 1 / 6, 1, 2, False, 0.7, 4096)
+FAST = SampleSizes(10, 640, 1280, 30, 400, 4, 64, 6, 1 / 6, 1, 2, False, 0.7, 4096)
 #: For a survey, which uses singular values only.
 SURVEY = SampleSizes(6, 256, 512, 12, 256, 0, 0, 0, 1 / 8, 1, 2, False, 0.95, 4096)

@@ -21,11 +21,12 @@ from blockbasis.partition import Partition
 #: together would have more entries.
 FEW_POINTS = 4096
 #: So is the matrix of at most this many points where the points are isolated (samples would miss the few pairs of near
-#: points), or where surveys have evaluated this share of the entries.
+#: points), or where the rank of a submatrix is above this share of its size: samples of high ranks have most entries.
 _MAX_CACHED_POINTS = 8192
-_SURVEYED_SHARE = 0.25
-#: Sampled points that show whether most points are isolated.
-_ISOLATION_POINTS = 512
+_HIGH_RANK_SHARE = 0.3
+#: Sampled points of this submatrix, and the error of its rank where the goal is a budget.
+_SUBMATRIX_POINTS = 512
+_BUDGET_TOL = 0.1
 #: Sampled points between which entries are evaluated to estimate the norm of the matrix, and entries of one tile.
 _NORM_POINTS = 1536
 _NORM_TILE = 2**18
@@ -123,9 +124,7 @@ class Request:
     def cached(self) -> bool:
         """Whether all entries of the matrix are evaluated once and cached."""
         n = self.n_points
-        if n <= FEW_POINTS or self.always_cached:
-            return True
-        return n <= _MAX_CACHED_POINTS and (self.counter.value > _SURVEYED_SHARE * n**2 or self._isolated)
+        return n <= FEW_POINTS or self.always_cached or (n <= _MAX_CACHED_POINTS and self._needs_most_entries)
 
     @property
     def evaluated(self) -> bool:
@@ -133,13 +132,23 @@ class Request:
         return "_entries" in vars(self)
 
     @cached_property
-    def _isolated(self) -> bool:
-        """Whether points have less energy with all other points than with themselves, estimated from a sample."""
-        n, every = self.n_points, slice(0, _ISOLATION_POINTS)
-        sample = np.random.default_rng(0).choice(n, _ISOLATION_POINTS, replace=False)
-        matrix = KernelMatrix(self.kernel, self.X[sample], counter=self.counter)
-        diagonal = float(np.square(matrix.diagonal(every), dtype=np.float64).sum())
-        return (energy_of(matrix.block(every, every)) - diagonal) * n / _ISOLATION_POINTS < diagonal
+    def _needs_most_entries(self) -> bool:
+        """Whether samples would have most entries of the matrix, estimated from a submatrix of sampled points.
+
+        This is so where points have less energy with all other points than with themselves, or where the ranks are
+        high. The diagonal is not counted in the rank, since a diagonal part can hold it.
+        """
+        n, size = self.n_points, _SUBMATRIX_POINTS
+        sample = np.random.default_rng(0).choice(n, size, replace=False)
+        matrix = KernelMatrix(self.kernel, self.X[sample], counter=self.counter).double
+        submatrix = matrix.block(slice(0, size), slice(0, size))
+        diagonal = float(np.square(np.diagonal(submatrix)).sum())
+        np.fill_diagonal(submatrix, 0)
+        energies = np.sort(np.square(np.linalg.eigvalsh(submatrix)))  # of K without its diagonal
+        if energies.sum() * n / size < diagonal:
+            return True
+        allowed = (self.goal.tol or _BUDGET_TOL) ** 2 * (energies.sum() + diagonal * size / n)
+        return np.count_nonzero(np.cumsum(energies) > allowed) > _HIGH_RANK_SHARE * size
 
     @cached_property
     def _entries(self) -> FloatArray:
