@@ -57,13 +57,23 @@ def test_isolated_points_are_evaluated_once_up_to_a_larger_number(monkeypatch):
         assert request.cached is cached
 
 
-def test_all_entries_are_evaluated_once_surveys_have_taken_many(monkeypatch):
+def test_points_of_high_rank_are_evaluated_once_up_to_a_larger_number(monkeypatch):
+    """Samples of high ranks would have more than half of the entries of the matrix together."""
     monkeypatch.setattr(module, "FEW_POINTS", 600)
     monkeypatch.setattr(module, "_MAX_CACHED_POINTS", 1_000)
-    request = Request(np.random.default_rng(0).normal(size=(900, 3)), bb.Gaussian(1.0), Goal(0.1, None), SKETCHED, 1)
-    assert not request.cached
-    request.counter.add(900**2 // 3)
-    assert request.cached
+    X = np.random.default_rng(0).normal(size=(900, 5))
+    for tol, bandwidth, cached in ((0.1, 4.0, False), (1e-3, 1.0, True), (None, 4.0, False)):
+        memory = 10_000 if tol is None else None
+        request = Request(X, bb.Gaussian(bandwidth), Goal(tol, memory), SKETCHED, 1)
+        assert request.cached is cached
+
+
+@pytest.mark.parametrize("bandwidth", [0.3, 1.0])
+def test_at_most_half_of_the_entries_are_evaluated_where_ranks_are_high(bandwidth):
+    n = 5_000
+    X = np.random.default_rng(0).normal(size=(n, 4))
+    A = bb.factorize(X, bb.Gaussian(bandwidth), tol=0.1, rng=0)
+    assert A.entries.total <= n * (n + 1) // 2 + 512**2  # and those of the submatrix that shows the ranks
 
 
 def test_a_cache_that_does_not_fit_is_refused_before_it_is_allocated(monkeypatch):

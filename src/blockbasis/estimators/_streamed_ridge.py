@@ -224,7 +224,9 @@ class StreamedRidge(KernelEstimator):
             advance = advancing(len(rows))
             for piece in rows.pieces(caller=f"{self._caller}.fit"):
                 at = slice(piece.start, piece.start + len(piece.values))
-                stream = stream.plus(self._mapped(piece.values), Y[at], None if weights is None else weights[at], n_jobs)
+                stream = stream.plus(
+                    self._mapped(piece.values), Y[at], None if weights is None else weights[at], n_jobs
+                )
                 advance("rows", len(piece.values))
         self.stream_ = stream
         self.far_share_ = stream.sums.n_far / stream.sums.n_rows

@@ -56,9 +56,10 @@ _RAISE_INCREMENT = 4
 _RAISED_SHARE = 0.6
 #: Where a repair of C adds error, ranks are chosen for a smaller error, with this additional factor.
 _SAFETY_FACTOR = 0.95
-#: Share of the floats that off-diagonal blocks of C must have to be trimmed, and share of the allowed squared error
-#: that trimming may add.
+#: Share of the floats that off-diagonal blocks of C must have to be trimmed, the same where nearly all blocks are kept,
+#: and share of the allowed squared error that trimming may add.
 _WORTH_TRIMMING = 0.2
+_WORTH_TRIMMING_DENSE = 0.5
 _TRIMMED_SHARE = 0.12
 #: Share of the allowed squared error to reserve for the repair of a C that trimming makes indefinite.
 _REPAIR_SHARE = 0.05
@@ -369,8 +370,9 @@ class _Builder:
         diagonal_blocks = int((ranks * (ranks + 1) // 2).sum())
         stored = draft.inner.stored + int(self.plan.partition.sizes @ ranks)
         # An exact inner matrix has all blocks; a C with a cutoff is not trimmed further.
-        sparse = method.inner == "sampled" and method.cutoff is None and draft.inner.density < SPARSE
-        return sparse and draft.inner.stored - diagonal_blocks > _WORTH_TRIMMING * stored
+        allowed = method.inner == "sampled" and method.cutoff is None
+        worth = _WORTH_TRIMMING if draft.inner.density < SPARSE else _WORTH_TRIMMING_DENSE
+        return allowed and draft.inner.stored - diagonal_blocks > worth * stored
 
     def trimmed(
         self, draft: Draft, values: list[FloatArray], share: float, max_share: float

@@ -23,7 +23,7 @@ FEW_POINTS = 4096
 #: So is the matrix of at most this many points where the points are isolated (samples would miss the few pairs of near
 #: points), or where the rank of a submatrix is above this share of its size: samples of high ranks have most entries.
 _MAX_CACHED_POINTS = 8192
-_HIGH_RANK_SHARE = 0.3
+_HIGH_RANK_SHARE = 0.15
 #: Sampled points of this submatrix, and the error of its rank where the goal is a budget.
 _SUBMATRIX_POINTS = 512
 _BUDGET_TOL = 0.1
@@ -136,19 +136,18 @@ class Request:
         """Whether samples would have most entries of the matrix, estimated from a submatrix of sampled points.
 
         This is so where points have less energy with all other points than with themselves, or where the ranks are
-        high. The diagonal is not counted in the rank, since a diagonal part can hold it.
+        high, both with and without a diagonal part.
         """
-        n, size = self.n_points, _SUBMATRIX_POINTS
+        n, size, tol = self.n_points, _SUBMATRIX_POINTS, self.goal.tol or _BUDGET_TOL
         sample = np.random.default_rng(0).choice(n, size, replace=False)
         matrix = KernelMatrix(self.kernel, self.X[sample], counter=self.counter).double
         submatrix = matrix.block(slice(0, size), slice(0, size))
+        rank = _rank(submatrix, tol**2 * energy_of(submatrix))
         diagonal = float(np.square(np.diagonal(submatrix)).sum())
         np.fill_diagonal(submatrix, 0)
-        energies = np.sort(np.square(np.linalg.eigvalsh(submatrix)))  # of K without its diagonal
-        if energies.sum() * n / size < diagonal:
-            return True
-        allowed = (self.goal.tol or _BUDGET_TOL) ** 2 * (energies.sum() + diagonal * size / n)
-        return np.count_nonzero(np.cumsum(energies) > allowed) > _HIGH_RANK_SHARE * size
+        off_diagonal = energy_of(submatrix)
+        rank = min(rank, _rank(submatrix, tol**2 * (off_diagonal + diagonal * size / n)))
+        return off_diagonal * n / size < diagonal or rank > _HIGH_RANK_SHARE * size
 
     @cached_property
     def _entries(self) -> FloatArray:
@@ -171,3 +170,9 @@ class Request:
             off_diagonal += 2 * energy_of(block[: tile.start]) + energy_of(block[tile])
         off_diagonal -= diagonal
         return diagonal * n / _NORM_POINTS + off_diagonal * n * (n - 1) / (_NORM_POINTS * (_NORM_POINTS - 1))
+
+
+def _rank(matrix: FloatArray, allowed: float) -> int:
+    """Number of eigenvalues of a symmetric matrix beyond those whose sum of squares is at most ``allowed``."""
+    energies = np.sort(np.square(np.linalg.eigvalsh(matrix)))
+    return int(np.count_nonzero(np.cumsum(energies) > allowed))

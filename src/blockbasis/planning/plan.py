@@ -26,6 +26,9 @@ _RESERVE_INCREMENT = 4
 #: the matrix, and these entries would be evaluated again if ranks had to be raised.
 _LARGE_RESERVE_FACTOR = 1.25
 _HIGH_RANKS = 1 / 6
+#: Compression pays where a survey expects at most this share of the floats of the dense matrix: surveys are accurate to
+#: about a tenth.
+_LESS_THAN_DENSE = 0.9
 #: Where compression does not pay, the suggested tolerance needs this share of the floats of the dense matrix.
 _WORTHWHILE = 0.75
 
@@ -227,7 +230,7 @@ def make_plan(request: Request, partitioner: Partitioner, rng: np.random.Generat
         sketched = _within_budget(request, partition, ranks)
         expected = np.maximum(expected * (sketched.sum() / ranks.sum()), 1).astype(np.intp)
         ranks = sketched
-    elif partitioner.given is None and not (best.complete and best.stored <= costs.dense_floats(n)):
+    elif partitioner.given is None and not (best.complete and best.stored <= _LESS_THAN_DENSE * costs.dense_floats(n)):
         # Compression does not pay: many clusters with identity bases take hardly more floats than the matrix.
         partition = partitioner(min(n, round(4 * np.sqrt(n))), partition_stream, effort=QUICK)
         ranks = sketched = partition.sizes.astype(np.intp)

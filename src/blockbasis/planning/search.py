@@ -21,9 +21,11 @@ _FIRST_RANK = 48
 #: Floats per point above which the first survey is stopped.
 _FIRST_LIMIT = 250
 #: Many small clusters are surveyed too where the mean rank is above the first number, and the density of C below the
-#: second one. They have ``_SMALL_SIZE`` points each, and there are at most 2 sqrt(n) of them.
+#: second one; and, where all entries are cached, above the third number times the number of points, since surveys are
+#: then cheap. The small clusters have ``_SMALL_SIZE`` points each, and there are at most 2 sqrt(n) of them.
 _HIGH_RANK = 80
 _DENSE = 0.9
+_HIGH_RANK_SHARE = 0.01
 _SMALL_SIZE = 64
 #: Mean rank above which fewer clusters are not surveyed: the time of a basis grows with the cube of its rank.
 _MAX_RANK = 250
@@ -96,7 +98,8 @@ def search_clusters(request: Request, partitioner: Partitioner, rng: np.random.G
     first = surveys(start, limit=_FIRST_LIMIT * float(n))
     best = start
     sparse = first.mean_rank > _HIGH_RANK and first.density < _DENSE
-    if request.goal.memory is not None or not first.complete or sparse:
+    cheap = request.cached and first.mean_rank > _HIGH_RANK_SHARE * n
+    if request.goal.memory is not None or not first.complete or sparse or cheap:
         many = min(max(start, min(n // _SMALL_SIZE, round(2 * math.sqrt(n)))), largest)
         limit = first.stored if first.complete and request.goal.memory is None else math.inf
         survey_of_many = surveys(many, limit=limit)
