@@ -29,7 +29,8 @@ class KernelRidgeCV(RidgeSearch, RidgeRegressor):
         Ridges to choose among; None is powers of 4.
     kernel : {"auto", "gaussian", "rbf", "laplacian", "matern", ...} or Kernel, default="auto"
         "auto": the Gaussian, the Laplacian or the Matern 3/2 kernel. Any radial kernel of one bandwidth may be given;
-        its bandwidth is chosen.
+        its bandwidth is chosen. Other kernels have no bandwidth to choose, and are refused: sums and products of
+        kernels, and functions k(X, Y) -> array. `KernelRidge` takes them, with a list of ridges to choose among.
     metric : {"auto", "diagonal", "full"} or None, default="auto"
         As in `KernelRidge`.
     gamma : float, default=None
