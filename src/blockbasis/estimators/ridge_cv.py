@@ -92,7 +92,9 @@ X_fit_
     values that deviate. It may become center + spread * asinh((x - center) / spread), with the median and the median
     deviation, which is logarithmic far out: like a regression tree, the kernel then hardly minds how far.
     With ``kernel="auto"``, ``metric="auto"`` and a last fit that is exact, the mean of two kernels of the last stage is
-    taken where its error is at most one standard error above that of the best alone.
+    taken where its error is at most one standard error above that of the best alone. Where there are enough points, the
+    best kernel and the best two means are compared once more with 1.6 times the rows: at rows of which no metric has
+    seen the targets, by leave-one-out where they are in the sample.
 
     References
     ----------
