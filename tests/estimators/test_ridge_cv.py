@@ -94,6 +94,30 @@ def test_kernels_are_compared_at_rows_outside_of_the_samples(monkeypatch):
     assert min(trial.error for trial in found.trials) > 0.9  # the variance of the noise is 1
 
 
+@pytest.mark.parametrize("rows", [700, 2000], ids=["few outside", "many outside"])
+def test_means_are_compared_with_more_rows_at_those_that_no_metric_has_seen(monkeypatch, rows):
+    monkeypatch.setattr(_search, "_LARGEST_SAMPLE", 300)
+    monkeypatch.setattr(_search, "_FEWEST_HELD_OUT", 300)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(rows, 3))
+    Y = (np.sin(2 * X[:, 0]) + 0.3 * np.cos(X).sum(axis=1) + 0.3 * rng.normal(size=rows))[:, np.newaxis]
+    Y -= Y.mean()
+    candidates = [_search.Candidate(bb.Gaussian(1.0), kind) for kind in ("none", "diagonal")]
+    task = _search.Task(X, Y, None, (as_they_are(X, None),), sums=True)
+    found = _search.search(task, candidates, np.random.default_rng(1))
+    order = np.random.default_rng(1).permutation(rows)
+    alone, both = [trial for trial in found.trials if trial.n_rows == 480]
+    assert alone.added is None and both.added is not None and found.trial in (alone, both)
+    for trial, parts in ((alone, [alone]), (both, [both, both.added])):
+        kernels = [part.regression.whole_kernel() for part in parts]
+        inside, outside = order[:480], order[480:][:960]
+        K = np.mean([kernel(X[inside]) for kernel in kernels], axis=0)
+        coefficients, left_out = leave_one_out(K, Y[inside], None, trial.regression.alpha)
+        there = np.mean([kernel(X[outside], X[inside]) for kernel in kernels], axis=0) @ coefficients
+        unseen = np.concatenate((left_out[300:], (Y[outside] - there)[: 960 if rows == 2000 else 0]))
+        assert trial.error == pytest.approx(np.mean(unseen**2), rel=1e-3)
+
+
 def test_no_sum_where_a_kernel_or_a_metric_is_asked_for():
     X, y = data(n=300)
     for asked in ({"kernel": "gaussian"}, {"metric": "diagonal"}):
@@ -288,8 +312,18 @@ def test_one_listener_hears_all(regression):
         bb.KernelRidgeCV(kernel="laplacian", verbose=1).fit(X, y)
     assert events[0].stage == "search: laplacian, metric none, 200 rows"
     searching = [event for event in events if event.stage.startswith("search")]
-    assert searching[-1].done <= searching[-1].total and searching[0].remaining > 0
+    assert 0.99 * searching[-1].total < searching[-1].done <= searching[-1].total and searching[0].remaining > 0
     assert any(event.stage == "regression of all points" for event in events)
+
+
+def test_a_regression_counts_the_ridges_that_it_expects_to_look_at():
+    """Not all that it may look at: the time left would be that of regressions that never come."""
+    X, y = data(n=300)
+    events = []
+    with reporting(events.append):
+        bb.KernelRidgeCV(kernel="gaussian", metric=None, random_state=0, n_jobs=1, verbose=1).fit(X, y)
+    counted = [(event.done, event.total) for event in events if event.stage == "regression of all points"]
+    assert counted == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_a_search_in_a_file_is_a_line_for_each_candidate(regression, monkeypatch, capsys):

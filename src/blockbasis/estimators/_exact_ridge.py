@@ -21,6 +21,8 @@ from blockbasis.kernels import Kernel
 
 #: More points than this have a matrix of float32 where the ridge allows it: half of the memory, and of the time.
 _DOUBLE_POINTS = 16_000
+#: Ridges that a walk looks at, about: the first one, the best and one on each side of it.
+_STEPS_OF_WALK = 3
 #: Rows on which the pace of a factorization is measured.
 _PILOT_ROWS = 500
 #: Dense matrices that a regression has at once: K, which is factorized and inverted in place, and what evaluates it.
@@ -108,7 +110,8 @@ def ridge_walk(
     remedy = "a compressed fit, by memory, rank or tol"
     machine.require_memory(int(_MATRICES * 8 * len(X) ** 2), remedy, what="regression")
     double, solved, errors = X.astype(np.float64, copy=False), list[ExactRidge](), dict[int, float]()
-    count, exponent = counting("regression of all points", len(alphas)), int(exponents_of(Y).max())
+    expected, exponent = min(_STEPS_OF_WALK, len(alphas)), int(exponents_of(Y).max())
+    count = counting("regression of all points", expected)
 
     def error(place: int) -> float:
         if place not in errors:
@@ -119,7 +122,8 @@ def ridge_walk(
                 found = ExactRidge(alphas[place], *both)
                 errors[place] = mean_square(found.left_out, exponent, weights)
                 solved.append(found)
-            count()
+            if len(errors) <= expected:
+                count()
         return errors[place]
 
     with single_threaded():

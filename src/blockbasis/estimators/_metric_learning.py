@@ -234,13 +234,16 @@ def with_best_ridge(sample: Sample, K: FloatArray, near: Regression, grid: Grid 
     def error(step: int) -> float:
         if step not in seen:
             place = near.place[0], step
-            alpha = grid.at(place, 1.0)[1]
-            coefficients, left_out, losses = _solved(sample, K, alpha)
-            solved = replace(near, coefficients=coefficients, left_out=left_out, losses=losses)
-            seen[step] = replace(solved, place=place, alpha=alpha)
+            seen[step] = with_matrix(sample, K, replace(near, place=place, alpha=grid.at(place, 1.0)[1]))
         return seen[step].error
 
     return seen[walk(error, near.place[1], grid.limits[1])]
+
+
+def with_matrix(sample: Sample, K: FloatArray, like: Regression) -> Regression:
+    """The regression of a given kernel matrix with the ridge of another; its error is infinite where there is none."""
+    coefficients, left_out, losses = _solved(sample, K, like.alpha)
+    return replace(like, coefficients=coefficients, left_out=left_out, losses=losses)
 
 
 def _regressions(sample: Sample, family: RadialKernel, metric: FloatArray, grid: Grid) -> Callable[[Place], Regression]:

@@ -120,8 +120,8 @@ class RidgeSearch(KernelRidgeEstimator):
         family = make_kernel(self.kernel, None, caller=self._caller)
         if not (isinstance(family, RadialKernel) and has_bandwidth(family)):
             raise ValueError(
-                f"The 'kernel' parameter of {self._caller} must be a radial kernel of one bandwidth, whose place the "
-                f"search takes. Got {family!r} instead."
+                f"The 'kernel' parameter of {self._caller} must be a radial kernel of one bandwidth, which the search "
+                f"chooses. Other kernels are for {self._caller.removesuffix('CV')}. Got {family!r} instead."
             )
         return [Candidate(family, kind) for kind in kinds]
 

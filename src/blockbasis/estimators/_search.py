@@ -33,6 +33,7 @@ from blockbasis.estimators._metric_learning import (
     rounds,
     tuned,
     with_best_ridge,
+    with_matrix,
 )
 from blockbasis.estimators._trials import Candidate, Found, Trial, name_of
 from blockbasis.kernels import Kernel, RadialKernel, WithMetric
@@ -53,10 +54,15 @@ _KEPT = (3, 2)
 _HELD_OUT, _FEWEST_HELD_OUT = 2, 1000
 #: Part of the time in which the view of the columns is to be chosen.
 _VIEW_PART = 0.25
+#: Means of two kernels that are compared once more, with more rows.
+_MEANS = 2
 #: Rounds of a metric in a stage, at most.
 _ROUNDS = 6
 #: Rounds have lost a metric of the stage before where it has less than this share of their error.
 _LOST = 0.9
+#: The time of a candidate grows with this power of the rows: with their cube for each regression, but the later stages
+#: begin near the best bandwidths and ridges, and need fewer regressions.
+_GROWTH_OF_TIME = 2.5
 #: Regressions of a candidate in the first stage, about.
 _REGRESSIONS = 40
 
@@ -117,11 +123,15 @@ def search(task: Task, candidates: Sequence[Candidate], rng: np.random.Generator
     """
     deadline = time.perf_counter() + task.seconds
     sizes = sample_sizes(len(task.X), task.seconds, len(candidates))
-    order = rng.permutation(len(task.X))
-    order, others = order[: sizes[-1]], order[sizes[-1] :][: max(_HELD_OUT * sizes[-1], _FEWEST_HELD_OUT)]
+    every = rng.permutation(len(task.X))
+    order, others = _divided(every, sizes[-1])
     with single_threaded():
         view = _best_view(task, candidates, order[: sizes[0]], others)
         trials = _halving(task, candidates, [order[:size] for size in sizes], others, view, deadline)
+        if len(others) >= _FEWEST_HELD_OUT:
+            more, outside = _divided(every, int(_GROWTH * sizes[-1]))
+            comparison = task.comparison(task.sample(more, view, deadline), outside, view)
+            trials += _with_more_rows(comparison, trials, len(order))
     best = _best(trials)
     if best.regression is None:
         reasons = "; ".join(dict.fromkeys(trial.failure for trial in trials))
@@ -129,6 +139,11 @@ def search(task: Task, candidates: Sequence[Candidate], rng: np.random.Generator
     mapped = np.asarray(view.mapped(task.X[order]), dtype=np.float64)
     kernel, metric = _in_units_of_columns(best, view.scale, mapped)
     return Found(kernel, metric, view, best, trials, task.classes)
+
+
+def _divided(order: IntArray, size: int) -> tuple[IntArray, IntArray]:
+    """A sample, and rows outside of it."""
+    return order[:size], order[size:][: max(_HELD_OUT * size, _FEWEST_HELD_OUT)]
 
 
 def sample_sizes(n: int, seconds: float = math.inf, n_candidates: int = 1) -> list[int]:
@@ -175,8 +190,9 @@ def _halving(
 ) -> list[Trial]:
     sizes, trials, plain = [len(rows) for rows in samples], list[Trial](), dict[RadialKernel, Regression]()
     going: list[tuple[Candidate, Regression | None]] = [(candidate, None) for candidate in candidates]
-    numbers = [len(candidates), *(min(kept + 2, len(candidates)) for kept in _KEPT)]
-    advance = advancing(sum(number * size**3 for number, size in zip(numbers, sizes, strict=False)))
+    numbers = [len(candidates), *(min(kept + 1, len(candidates)) for kept in _KEPT)]
+    parts = [int(number * size**_GROWTH_OF_TIME) for number, size in zip(numbers, sizes, strict=False)]
+    advance = advancing(sum(parts))
     for stage, (size, rows) in enumerate(zip(sizes, samples, strict=True)):
         comparison = task.comparison(task.sample(rows, view, deadline), others, view)
         done, starts, plain = list[Trial](), plain, dict[RadialKernel, Regression]()
@@ -184,7 +200,8 @@ def _halving(
             patient = not done and stage == 0  # something must come of any search
             on = replace(comparison, sample=replace(comparison.sample, deadline=math.inf)) if patient else comparison
             done.append(_trial(Attempt(candidate, on, task.grid, before, starts, plain), stage))
-            advance(f"search: {name_of(candidate.family)}, metric {candidate.metric}, {size} rows", size**3)
+            name = f"search: {name_of(candidate.family)}, metric {candidate.metric}, {size} rows"
+            advance(name, parts[stage] // len(going))
         trials += done
         going = [(trial.candidate, trial.regression) for trial in _kept(done, (*_KEPT, len(done))[stage])]
         if time.perf_counter() > deadline:
@@ -198,8 +215,8 @@ def _halving(
 def _kept(trials: Sequence[Trial], count: int) -> list[Trial]:
     """The best by leave-one-out, the best at other rows, and the best without a metric."""
     fitted = sorted((trial for trial in trials if trial.regression is not None), key=lambda trial: trial.left_out_error)
-    plain = [trial for trial in fitted if trial.candidate.metric == "none"]
     elsewhere = sorted(fitted, key=lambda trial: trial.error)
+    plain = [trial for trial in elsewhere if trial.candidate.metric == "none"]
     return list(dict.fromkeys(fitted[:count] + elsewhere[:1] + plain[:1]))
 
 
@@ -306,6 +323,33 @@ def _sums(comparison: Comparison, trials: Sequence[Trial], grid: Grid) -> list[T
     return made
 
 
+def _with_more_rows(comparison: Comparison, trials: Sequence[Trial], n_seen: int) -> list[Trial]:
+    """The best kernel of the last stage and the best means of two, with more rows than metrics were learnt from.
+
+    Which is better depends on the number of rows. They are compared at all rows that no metric has seen: at those in
+    the sample by leave-one-out. A bandwidth and a ridge are those of fewer rows.
+    """
+    sample, made = comparison.sample, list[Trial]()
+    means = [trial for trial in trials if trial.added is not None and math.isfinite(trial.error)]
+    alone = _best([trial for trial in trials if trial.added is None])
+    for trial in [alone, *sorted(means, key=lambda trial: trial.error)[:_MEANS]] if means else []:
+        begun, fitted = time.perf_counter(), trial.regression
+        assert fitted is not None
+        added = None if trial.added is None else trial.added.regression
+        parts = [fitted] if added is None else [fitted, added]
+        try:
+            K = sum(each.whole_kernel()(sample.X) / len(parts) for each in parts)
+            fitted = with_matrix(sample, np.asarray(K), fitted)
+        except OutOfTime:
+            return []
+        left_out, elsewhere = comparison.losses(fitted, parts)
+        unseen = left_out[n_seen:] if elsewhere is None else np.concatenate((left_out[n_seen:], elsewhere))
+        grown = replace(trial, stage=trial.stage + 1, n_rows=len(sample.X), regression=fitted)
+        grown = replace(grown, left_out=left_out, elsewhere=unseen, seconds=time.perf_counter() - begun)
+        made.append(grown)
+    return made if all(math.isfinite(trial.error) for trial in made) else []
+
+
 def _middle(first: Regression, second: Regression) -> Regression:
     """The first regression, with a ridge between those of both."""
     return replace(first, place=(first.place[0], (first.place[1] + second.place[1]) // 2))
@@ -322,7 +366,10 @@ def _best(trials: list[Trial]) -> Trial:
     sums = [
         trial
         for trial in trials
-        if trial.added is not None and math.isfinite(trial.error) and no_worse(trial.losses, alone.losses)
+        if trial.added is not None
+        and trial.stage == last
+        and math.isfinite(trial.error)
+        and no_worse(trial.losses, alone.losses)
     ]
     return min(sums, key=lambda trial: trial.error) if sums else alone
 

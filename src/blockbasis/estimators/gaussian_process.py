@@ -84,7 +84,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         As in `blockbasis.factorize`: with one of them the process is that of a compressed kernel matrix. Where it needs
         more than half of the dense matrix, nothing is compressed.
     n_clusters : int, default=None
-        Of the factorization, or neighbourhoods without one; None is one for 300 points.
+        Of the factorization, or neighbourhoods without one; None is one for 500 points.
     random_state : int, RandomState or None, default=None
     n_jobs : int, default=None
         Threads; None is one for each core.

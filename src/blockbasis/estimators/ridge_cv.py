@@ -29,7 +29,8 @@ class KernelRidgeCV(RidgeSearch, RidgeRegressor):
         Ridges to choose among; None is powers of 4.
     kernel : {"auto", "gaussian", "rbf", "laplacian", "matern", ...} or Kernel, default="auto"
         "auto": the Gaussian, the Laplacian or the Matern 3/2 kernel. Any radial kernel of one bandwidth may be given;
-        its bandwidth is chosen.
+        its bandwidth is chosen. Other kernels have no bandwidth to choose, and are refused: sums and products of
+        kernels, and functions k(X, Y) -> array. `KernelRidge` takes them, with a list of ridges to choose among.
     metric : {"auto", "diagonal", "full"} or None, default="auto"
         As in `KernelRidge`.
     gamma : float, default=None
@@ -91,7 +92,9 @@ X_fit_
     values that deviate. It may become center + spread * asinh((x - center) / spread), with the median and the median
     deviation, which is logarithmic far out: like a regression tree, the kernel then hardly minds how far.
     With ``kernel="auto"``, ``metric="auto"`` and a last fit that is exact, the mean of two kernels of the last stage is
-    taken where its error is at most one standard error above that of the best alone.
+    taken where its error is at most one standard error above that of the best alone. Where there are enough points, the
+    best kernel and the best two means are compared once more with 1.6 times the rows: at rows of which no metric has
+    seen the targets, by leave-one-out where they are in the sample.
 
     References
     ----------
