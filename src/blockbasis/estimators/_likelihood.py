@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ import numpy as np
 from scipy import linalg, optimize
 from scipy.linalg import lapack
 
+from blockbasis._utils.parallel import single_threaded
 from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.kernels import Kernel, Scaled, Sum, White
 from blockbasis.kernels.hyperparameters import are_lengths, log_parameters, sensitivities, with_log_parameters
@@ -31,6 +33,9 @@ _PATCHES = 10
 _MULTIPLES = 4.0 ** np.arange(-3, 4)
 _NOISES = (0.5, 0.05, 0.005)
 _TRIAL_POINTS = 300
+#: Matrices of at most this many points are factorized by one thread. On a busy machine, several threads that wait for
+#: each other took 100 times as long for 250 points.
+_ONE_THREAD_POINTS = 500
 #: Bounds: hyperparameters change at most by this factor, and the noise is at least this share of the variance of the
 #: targets.
 _FARTHEST = 1e6
@@ -148,6 +153,11 @@ def most_likely(start: Covariance, data: Sample, n_restarts: int, rng: np.random
     """
     if not start.free.any():
         return start
+    with single_threaded() if len(data.X) <= _ONE_THREAD_POINTS else nullcontext():
+        return _searched(start, data, n_restarts, rng)
+
+
+def _searched(start: Covariance, data: Sample, n_restarts: int, rng: np.random.Generator) -> Covariance:
     n = len(data.X)
     chosen = np.arange(n) if n <= SAMPLE_POINTS else np.sort(rng.choice(n, SAMPLE_POINTS, replace=False))
     sample = data.rows(chosen)
