@@ -37,7 +37,7 @@ FLOATS_PER_POINT = 100
 #: If a compression needs more than this share of the floats of the dense matrix, the dense matrix is stored.
 _NOT_WORTH = 0.5
 
-#: Number of random pairs of points in the estimate of the median distance.
+#: Pairs of points whose median distance is the unit of bandwidths.
 _MEDIAN_PAIRS = 20_000
 _BANDWIDTHS = ("median",)
 #: Multiples of the median distance that bandwidth="auto" tries.
@@ -100,7 +100,7 @@ class KernelEstimator(BaseEstimator):
     """
 
     _caller: ClassVar[str]
-    #: Name of the parameter that holds the number of clusters of the factorization.
+    #: The parameter that says into how many clusters the factorization divides the points.
     _partition_parameter: ClassVar[str] = "n_clusters"
 
     kernel: Any

@@ -191,7 +191,7 @@ def _fit(kernel: Kernel, X: FloatArray, values: FloatArray, around: Surroundings
         gram = columns.T @ columns + noise * own
         factor = shifted_cholesky(gram, ROUNDING[X.dtype] * float(np.trace(gram)))
         return np.asarray(linalg.cho_solve((factor, True), columns.T @ values, overwrite_b=True, check_finite=False))
-    # A Gram matrix would lose half of the digits, which here are known.
+    # A Gram matrix would lose half of the digits, and here the values have all of them.
     root = shifted_cholesky(own, np.finfo(np.float64).eps * float(np.trace(own)))
     rows_and_norm = np.concatenate((columns, math.sqrt(noise) * root.T))
     wanted = np.concatenate((values, np.zeros((len(points), values.shape[1]))))

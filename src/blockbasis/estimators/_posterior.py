@@ -83,7 +83,7 @@ class Posterior:
 
     @classmethod
     def given(cls, system: RidgeSystem, mean: Expansion) -> Posterior:
-        """Posterior from the solved ridge system and the mean function."""
+        """For the system that was solved, and the mean that its solutions give."""
         A = system.A
         largest = largest_variances(A.basis, A.inner)
         points = tuple(extension.points for extension in A.extensions)

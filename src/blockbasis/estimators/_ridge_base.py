@@ -40,7 +40,7 @@ from blockbasis.operators.block_basis import BlockBasis
 
 #: If the mean variance that a compression loses is below this multiple of the ridge, no local regression is fitted.
 _NEGLIGIBLE = 1e-2
-#: Attributes that only a fit in memory sets, and those that only a fit in pieces sets.
+#: Attributes of a fit in memory, and of one in pieces.
 _IN_MEMORY = ("cv_results_", "X_fit_", "dual_coef_", "factorization_")
 IN_PIECES = ("stream_", "far_share_", "_unsolved", "_ridges")
 
@@ -122,7 +122,7 @@ class KernelRidgeEstimator(StreamedRidge):
         return X if self._mapping is None else self._mapping(X)
 
     def _keep_choices(self, choices: Choices, X: FloatArray) -> None:
-        """Set the attributes of the search and the metric before a fit in pieces."""
+        """Attributes of a search and of a metric that rows in pieces begin with."""
         self._forget(*_IN_MEMORY)
         self._keep_results(choices, [])
         self._keep_metric(choices.found, choices.mapped(X))
@@ -218,7 +218,7 @@ class KernelRidgeEstimator(StreamedRidge):
         return mixed(continuation, around, weights, shares)
 
     def _forget(self, *names: str) -> None:
-        """Delete attributes of an earlier fit."""
+        """Remove what an earlier fit has left and this one may not set."""
         for name in names:
             if hasattr(self, name):
                 delattr(self, name)

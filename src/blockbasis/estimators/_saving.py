@@ -68,7 +68,7 @@ def recovered(
         )
     if kernel is not None and not needed:
         raise MismatchError(useless_kernel("an estimator with its kernel", kernel))
-    # A kernel of scikit-learn that was saved as a function stays one.
+    # A kernel of scikit-learn that was saved as a function is restored as one.
     function = (
         None if kernel is None else CallableKernel(kernel) if is_sklearn(kernel) else as_kernel(kernel, caller="load")
     )

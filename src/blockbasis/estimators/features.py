@@ -148,7 +148,7 @@ class BlockBasisFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kern
         X = self._check_X(X, reset=True)
         count = self._count()
         of_bandwidth, of_matrix, of_roots = self._streams(3)
-        X = X.astype(np.float64, copy=False)  # coefficients of smooth kernels amplify the rounding of float32
+        X = X.astype(np.float64, copy=False)  # coefficients of smooth kernels amplify rounding errors
         A = self._factorize(X, self._kernel(self._bandwidth(X, of_bandwidth)), of_matrix)
         self.feature_map_ = self._map(A, count, of_roots)
         self.kernel_ = A.kernel

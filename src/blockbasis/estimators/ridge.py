@@ -24,7 +24,7 @@ from blockbasis.streaming.sources import ArrayRows, is_streamed
 
 
 class RidgeRegressor(MultiOutputMixin, RegressorMixin, KernelRidgeEstimator):
-    """Base class of `KernelRidge` and `KernelRidgeCV`: fit and prediction with given candidates."""
+    """What `KernelRidge` and its search share: fit and prediction, once there is something to choose among."""
 
     fit_intercept: bool
     dual_coef_: FloatArray
@@ -47,9 +47,8 @@ class RidgeRegressor(MultiOutputMixin, RegressorMixin, KernelRidgeEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), or rows on disk
-            With points in float32, the computation is in float32. A `numpy.memmap`, an array of zarr or h5py, a data set of pyarrow
-            or `blockbasis.streaming.Rows` are read in pieces, and never held as a whole: see the notes of
-            `partial_fit`.
+            With points in float32, the computation is in float32. A `numpy.memmap`, an array of zarr or h5py, a data
+            set of pyarrow or `blockbasis.streaming.Rows` are read in pieces; see the notes of `partial_fit`.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
         sample_weight : float or array-like of shape (n_samples,), default=None
             Weights of the points. A point of weight zero is ignored.
@@ -98,7 +97,7 @@ class RidgeRegressor(MultiOutputMixin, RegressorMixin, KernelRidgeEstimator):
 
     @all_or_nothing
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Fit the regression to additional points, in fixed memory.
+        """Learn from more points, in fixed memory.
 
         The first call determines kernel, clusters and basis functions from at most 100,000 of its points. Every call
         adds its points to sums of fixed size. The result does not depend on how the points are divided among the calls
