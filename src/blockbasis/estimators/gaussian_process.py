@@ -196,7 +196,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         self
         """
         X, y = self._validated(X, y, multi_output=True, y_numeric=True)
-        # Variances are differences of nearly equal numbers, which have no correct digit in float32.
+        # Variances are differences of near numbers: entries of float32 leave them without a digit.
         X = check_points(X, name="X", caller=self._caller, dtype=np.dtype(np.float64))
         needed = _LIKELIHOOD_MATRICES * 8 * min(len(X), SAMPLE_POINTS) ** 2 + self._threads() * _THREAD_BYTES
         machine.require_memory(needed, "fewer points, or a compressed KernelRidge", what="process")
