@@ -235,19 +235,19 @@ found = {}
 for call in CALLS:
     CALLS[call]()  # what is loaded and kept for later calls is not the call's own
     right = outcome(call, 10**10)
-    outcomes = [outcome(call, int(2**k * 10**6)) for k in np.arange(0, 9, 0.5)]
+    outcomes = [outcome(call, int(2**k * 10**6)) for k in np.arange(0, 9, float(sys.argv[2]))]
     found[call] = ["right" if each == right else each for each in outcomes]
 print(json.dumps(found))
 """
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="limits of Linux")
-@pytest.mark.parametrize("n", first_of([1_000, 3_000]))
-def test_too_little_address_space_is_a_memory_error_or_a_right_result(n):
-    """From nothing to enough, in steps of a factor 1.4: whatever allocation it is that fails."""
+@pytest.mark.parametrize(("n", "step"), first_of([(1_000, 1.0), (3_000, 0.5)]))
+def test_too_little_address_space_is_a_memory_error_or_a_right_result(n, step):
+    """From nothing to enough, in steps of a factor 2 or 1.4: whatever allocation it is that fails."""
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     shown = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", LIMITED, str(n)],
+        [sys.executable, "-W", "ignore", "-c", LIMITED, str(n), str(step)],
         capture_output=True,
         text=True,
         check=True,

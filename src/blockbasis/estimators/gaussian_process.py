@@ -53,7 +53,7 @@ _THREAD_BYTES = 100 * 10**6
 
 @storable
 class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator):
-    """Gaussian process regression for many points, with hyperparameters that maximize the marginal likelihood.
+    """Gaussian process regression for many points, its hyperparameters chosen by the marginal likelihood.
 
     The covariance is ``signal_variance * k(x, x')`` plus noise. Up to 1,500 points, the process is exact, as in
     scikit-learn. With more points, the points near a new point enter exactly, and all others through inducing points;
