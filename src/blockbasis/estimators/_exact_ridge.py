@@ -78,7 +78,14 @@ class ExactRidge:
 
 
 def ridge_walk(
-    kernel: Kernel, X: FloatArray, Y: FloatArray, weights: FloatArray | None, alphas: Sequence[float], start: int
+    kernel: Kernel,
+    X: FloatArray,
+    Y: FloatArray,
+    weights: FloatArray | None,
+    alphas: Sequence[float],
+    start: int,
+    *,
+    double_points: int = _DOUBLE_POINTS,
 ) -> list[ExactRidge]:
     """Regressions for smaller and larger ridges as long as the mean squared leave-one-out residual decreases.
 
@@ -93,6 +100,8 @@ def ridge_walk(
         Ridges in ascending order.
     start : int
         Index of the first ridge. Smaller ridges are tried next, and larger ones if the smaller are no better.
+    double_points : int
+        Number of points above which the matrix is in float32 if the ridge permits it.
 
     Returns
     -------
@@ -115,7 +124,7 @@ def ridge_walk(
         if place not in errors:
             errors[place] = math.inf
             with suppress(linalg.LinAlgError):
-                K = _matrix(kernel, double, alphas[place], weights)
+                K = _matrix(kernel, double, alphas[place], weights, double_points)
                 both = (each.astype(np.float64) for each in leave_one_out(K, Y, weights, alphas[place]))
                 found = ExactRidge(alphas[place], *both)
                 errors[place] = mean_square(found.left_out, exponent, weights)
@@ -130,10 +139,10 @@ def ridge_walk(
     return solved
 
 
-def _matrix(kernel: Kernel, X: FloatArray, alpha: float, weights: FloatArray | None) -> FloatArray:
+def _matrix(kernel: Kernel, X: FloatArray, alpha: float, weights: FloatArray | None, double_points: int) -> FloatArray:
     """Kernel matrix in Fortran order, in float32 if it is large and the ridge exceeds the rounding errors."""
     n, least = len(X), alpha if weights is None else alpha / float(weights.max())
-    if n <= _DOUBLE_POINTS or least < n * float(np.finfo(np.float32).eps):
+    if n <= double_points or least < n * float(np.finfo(np.float32).eps):
         return kernel(X).T
     K: FloatArray = np.empty((n, n), dtype=np.float32, order="F")
     for tile in tiles(n, n):

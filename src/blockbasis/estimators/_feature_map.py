@@ -20,9 +20,9 @@ from blockbasis.operators.inner import InnerMatrix
 from blockbasis.operators.shortening import held_variance, shortened
 from blockbasis.solvers.components import rank_slices
 
-#: Inner matrices with more columns than _DENSE are decomposed by subspace iteration, with _PRODUCTS products and
+#: Inner matrices with more columns than _DECOMPOSED are replaced by subspace iterations, with _PRODUCTS products and
 #: _MORE_VECTORS vectors beyond the number of components.
-_DENSE = 1500
+_DECOMPOSED = 1500
 _PRODUCTS = 3
 _MORE_VECTORS = 20
 #: Eigenvalues below this share of the largest are dropped.
@@ -123,14 +123,16 @@ class FeatureMap:
         return shortened(found, held_variance(found), core.diagonal(X))
 
 
-def leading_root(inner: InnerMatrix, count: int, rng: np.random.Generator) -> FloatArray:
+def leading_root(
+    inner: InnerMatrix, count: int, rng: np.random.Generator, *, decomposed: int = _DECOMPOSED
+) -> FloatArray:
     """Matrix W of at most ``count`` columns, where W Wᵀ approximates C and C - W Wᵀ is positive semi-definite.
 
-    W has the leading eigenvectors of C. For a large C they are approximate, and W is computed by the Nystroem formula
-    on the space that they span, so that C - W Wᵀ is positive semi-definite as well.
+    W has the leading eigenvectors of C. If C has more than ``decomposed`` columns, they are approximate, and W is
+    computed by the Nystroem formula on the space that they span, so that C - W Wᵀ is positive semi-definite as well.
     """
     height = inner.shape[0]
-    if height <= max(_DENSE, 2 * count):
+    if height <= max(decomposed, 2 * count):
         values, vectors = leading_eigenpairs(symmetric(inner.todense()), min(count, height))
         kept = values > _NEGLIGIBLE[inner.dtype] * values[0]
         return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))

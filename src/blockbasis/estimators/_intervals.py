@@ -77,8 +77,13 @@ class Residuals:
 
 
 def some_residuals(
-    points: FloatArray, left_out: FloatArray, weights: FloatArray | None, rng: np.random.Generator
+    points: FloatArray,
+    left_out: FloatArray,
+    weights: FloatArray | None,
+    rng: np.random.Generator,
+    *,
+    most: int = _POINTS,
 ) -> Residuals:
-    """Residuals at random points, or at all points if they are few."""
-    rows: IntArray = np.sort(rng.permutation(len(points))[:_POINTS])
+    """Residuals at ``most`` random points, or at all points if they are fewer."""
+    rows: IntArray = np.sort(rng.permutation(len(points))[:most])
     return Residuals(points[rows], np.abs(left_out[rows]), np.ones(len(rows)) if weights is None else weights[rows])

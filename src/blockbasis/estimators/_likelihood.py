@@ -133,7 +133,9 @@ def log_likelihood(covariance: Kernel, sample: Sample) -> tuple[float, FloatArra
     return value, 0.5 * sensitivities(covariance, X, weights)
 
 
-def most_likely(start: Covariance, data: Sample, n_restarts: int, rng: np.random.Generator) -> Covariance:
+def most_likely(
+    start: Covariance, data: Sample, n_restarts: int, rng: np.random.Generator, *, sample_points: int = SAMPLE_POINTS
+) -> Covariance:
     """Maximize the likelihood. The start is meant for targets whose variance is about 1.
 
     Parameters
@@ -141,11 +143,12 @@ def most_likely(start: Covariance, data: Sample, n_restarts: int, rng: np.random
     start : Covariance
         Multiples of its lengths, and other noises, are tried first.
     data : Sample
-        With more than 1,500 points, the maximum for a random sample of 1,500 is found first. It is the start of a
-        search with the patches added.
+        With more than ``sample_points`` points, the maximum for a random sample of them is found first. It is the start
+        of a search with the patches added.
     n_restarts : int
         Number of additional searches on the random sample, from random starts.
     rng : Generator
+    sample_points : int
 
     Returns
     -------
@@ -154,18 +157,20 @@ def most_likely(start: Covariance, data: Sample, n_restarts: int, rng: np.random
     if not start.free.any():
         return start
     with single_threaded() if len(data.X) <= _ONE_THREAD_POINTS else nullcontext():
-        return _searched(start, data, n_restarts, rng)
+        return _searched(start, data, n_restarts, rng, sample_points)
 
 
-def _searched(start: Covariance, data: Sample, n_restarts: int, rng: np.random.Generator) -> Covariance:
+def _searched(
+    start: Covariance, data: Sample, n_restarts: int, rng: np.random.Generator, sample_points: int
+) -> Covariance:
     n = len(data.X)
-    chosen = np.arange(n) if n <= SAMPLE_POINTS else np.sort(rng.choice(n, SAMPLE_POINTS, replace=False))
+    chosen = np.arange(n) if n <= sample_points else np.sort(rng.choice(n, sample_points, replace=False))
     sample = data.rows(chosen)
     first = _best_start(start, sample.rows(rng.permutation(len(chosen))[:_TRIAL_POINTS]))
     origin, free = log_parameters(first.whole), start.free
     places = [origin, *(origin + _SPREAD * free * rng.normal(size=(n_restarts, len(origin))))]
     best, _ = min((_climbed(first.with_parameters(at), [sample]) for at in places), key=lambda found: found[1])
-    if n > SAMPLE_POINTS:
+    if n > sample_points:
         best, _ = _climbed(best, [sample, *_patches(best.kernel, data, rng)])
     return best
 
