@@ -21,7 +21,7 @@ from blockbasis.kernels import Kernel
 
 #: Above this number of points, the matrix is in float32 if the ridge permits it, at half of the memory and time.
 _DOUBLE_POINTS = 16_000
-#: Number of rows of the factorization that is timed to estimate the time of others.
+#: Rows on which the pace of a factorization is measured.
 _PILOT_ROWS = 500
 #: Memory of a regression in units of the dense matrix, which is factorized and inverted in place.
 _MATRICES = 1.2

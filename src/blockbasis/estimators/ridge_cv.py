@@ -28,8 +28,8 @@ class KernelRidgeCV(RidgeSearch, RidgeRegressor):
     alphas : list of float, default=None
         Candidate ridges. None for powers of 4.
     kernel : {"auto", "gaussian", "rbf", "laplacian", "matern", ...} or Kernel, default="auto"
-        "auto" compares the Gaussian, the Laplacian and the Matern 3/2 kernel. Any other radial kernel with one
-        bandwidth can be given; its bandwidth is replaced. Functions are not supported.
+        "auto": the Gaussian, the Laplacian or the Matern 3/2 kernel. Any radial kernel of one bandwidth may be given;
+        its bandwidth is chosen.
     metric : {"auto", "diagonal", "full"} or None, default="auto"
         As in `KernelRidge`.
     gamma : float, default=None
@@ -84,18 +84,14 @@ X_fit_
 
     Notes
     -----
-    In the search, targets are divided by their standard deviations, so that all targets have equal influence.
-    Bandwidths and ridges are chosen by leave-one-out. Kernels and metrics are compared at points outside of the samples
-    if there are at least 1,000 of them, because a metric is fitted to the targets of its sample. With fewer points,
-    they are compared by leave-one-out.
-
-    A column has heavy tails if its largest deviation from the median is more than 30 times the median deviation, of the
-    values that are not equal to the median. Such a column can be mapped to
-    center + spread * asinh((x - center) / spread), with the median as center and the median deviation as spread. The
-    map is logarithmic for large deviations, so that extreme values do not dominate the distances.
-
-    With ``kernel="auto"``, ``metric="auto"`` and an exact last fit, the mean of two kernels of the last stage is chosen
-    if its error is at most one standard error above that of the best kernel.
+    Targets are in units of their standard deviation in the search, so that each of several counts as much.
+    Bandwidths and ridges are chosen by leave-one-out. Kernels and metrics are compared at points outside of the
+    samples, where there are at least 1,000, and else by leave-one-out: a metric has seen the targets of its sample.
+    A column has heavy tails where its largest deviation from the median is over 30 times the median deviation, of the
+    values that deviate. It may become center + spread * asinh((x - center) / spread), with the median and the median
+    deviation, which is logarithmic far out: like a regression tree, the kernel then hardly minds how far.
+    With ``kernel="auto"``, ``metric="auto"`` and a last fit that is exact, the mean of two kernels of the last stage is
+    taken where its error is at most one standard error above that of the best alone.
 
     References
     ----------
