@@ -478,7 +478,7 @@ def _accuracy(fit: Fit, labels: IntArray, Y: FloatArray, weights: FloatArray | N
 
 @dataclass(frozen=True)
 class Judge:
-    """True classes, 0 to the last, and weights of points: what decisions are judged by."""
+    """Indices of the true classes, and weights of the points, with which decisions are scored."""
 
     labels: IntArray
     weights: FloatArray
