@@ -279,7 +279,7 @@ def _near(inducing: Inducing, X: FloatArray, noise: FloatArray) -> Near:
     p = inducing.features(X)
     deviations = np.sqrt(_left(inducing.kernel, X, p) + noise)[:, np.newaxis]
     scaled = p / deviations
-    # Only lower triangles are computed, and read.
+    # Only the lower triangles are computed and read.
     rest = _plus_gram(inducing.precision, -1.0, scaled)
     far = shifted_cholesky(rest, _PRECISE * float(inducing.precision.max()))
     spread = linalg.solve_triangular(far, p.T, lower=True, check_finite=False)
