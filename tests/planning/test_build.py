@@ -119,7 +119,7 @@ def test_threads_change_nothing(goal):
 
 def test_the_approximation_is_semidefinite():
     for h in (0.1, 0.5):
-        X = DATA["mixture"](1000, 2)
+        X = DATA["mixture"](600, 2)
         A = bb.factorize(X, bb.Gaussian(h), tol=0.05, rng=0)
         values = np.linalg.eigvalsh(A.todense())
         assert values[0] >= -1e-10 * values[-1]

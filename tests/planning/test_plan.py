@@ -147,10 +147,10 @@ def test_the_number_of_clusters_is_near_the_best(cloud, seed):
 
 @pytest.mark.parametrize(("bandwidth", "tol", "ridges"), [(0.05, 0.05, (20.0, 80.0)), (1.0, 0.01, (1e3, 1e4))])
 def test_a_ridge_shrinks_the_ranks_and_keeps_every_solution(cloud, bandwidth, tol, ridges):
-    kernel, X = bb.Gaussian(bandwidth), cloud[:1000]
-    K, identity = kernel(X), np.eye(1000)
-    smooth = [np.ones(1000), np.sin(3 * X[:, 0]), np.linalg.eigh(K)[1][:, -1]]
-    b = np.column_stack([np.random.default_rng(1).normal(size=(1000, 5)), *smooth])
+    kernel, X = bb.Gaussian(bandwidth), cloud[:600]
+    K, identity = kernel(X), np.eye(600)
+    smooth = [np.ones(600), np.sin(3 * X[:, 0]), np.linalg.eigh(K)[1][:, -1]]
+    b = np.column_stack([np.random.default_rng(1).normal(size=(600, 5)), *smooth])
     stored = [bb.factorize(X, kernel, tol=tol, rng=0).stored]
     for ridge in ridges:
         A = bb.factorize(X, kernel, tol=tol, ridge=ridge, rng=0)
