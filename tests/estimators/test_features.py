@@ -53,7 +53,7 @@ def test_nearer_to_the_kernel_than_nystroem_of_as_many_numbers(rough, bandwidth,
 
 
 def test_the_form_is_the_one_that_is_nearer_to_the_kernel_matrix(rough):
-    X = rough[:800]
+    X = rough[:1200]
     forms = set()
     for bandwidth in (0.3, 1.0):
         exact = bb.Gaussian(bandwidth)(X)
