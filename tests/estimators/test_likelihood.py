@@ -9,6 +9,7 @@ from blockbasis.estimators import _likelihood
 from blockbasis.estimators._likelihood import Covariance, Sample, log_likelihood, most_likely
 from blockbasis.estimators._posterior import compressed_likelihood, with_own_variances
 from blockbasis.kernels.hyperparameters import log_parameters, with_log_parameters
+from tests.repeating import first_of
 
 
 def sample(n=80, d=3, seed=0, n_targets=1):
@@ -73,7 +74,7 @@ def test_restarts_are_never_worse():
     assert values[1] >= values[0] - 1e-6
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first_of(range(3)))
 def test_patches_tell_noise_from_what_is_finer_than_a_sample(seed):
     """A rough function on a fine grid: the points of a random sample are too far from each other to tell."""
     rng = np.random.default_rng(0)
