@@ -32,7 +32,7 @@ from blockbasis.estimators._posterior import Posterior
 from blockbasis.kernels import Kernel
 from blockbasis.partition import QUICK, Partition, kmeans, nearest, nearest_points
 
-#: Number of inducing points, number of points of a cluster, and maximum number of points of a neighbourhood.
+#: Inducing points, points of a cluster, and points of a neighbourhood at most.
 INDUCING_POINTS = 500
 CLUSTER_POINTS = 300
 _NEIGHBOURHOOD_POINTS = 1_500

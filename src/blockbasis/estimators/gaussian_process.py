@@ -84,8 +84,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         Accuracy or size of a compressed kernel matrix, as in `blockbasis.factorize`. With one of them, the prior is
         that of the compressed matrix, unless this needs more than half of the floats of the dense matrix.
     n_clusters : int, default=None
-        Number of clusters of the factorization, or of neighbourhoods if nothing is compressed. None is one for 300
-        points.
+        Of the factorization, or neighbourhoods without one; None is one for 300 points.
     random_state : int, RandomState or None, default=None
         Seed.
     n_jobs : int, default=None
