@@ -11,6 +11,27 @@ from sklearn.gaussian_process import kernels as gp
 import blockbasis as bb
 from blockbasis._utils import machine
 from blockbasis.datasets import unit_cube_mixture
+from tests.repeating import first_of
+
+#: For tests that take long: a smooth kernel, one with a kink and one with heavy tails; the others are slow.
+three_kernels = pytest.mark.parametrize(
+    "radial",
+    first_of(
+        [
+            "gaussian",
+            "laplacian",
+            "cauchy",
+            "matern-0.5",
+            "matern-1.5",
+            "matern-2.5",
+            "inverse-multiquadric",
+            "rational-quadratic",
+        ],
+        3,
+    ),
+    indirect=True,
+)
+
 
 # --- exact where it must be ------------------------------------------------------------------------------------------
 
@@ -67,6 +88,7 @@ def four_clusters(many_points):
     return bb.factorize(many_points, bb.Gaussian(0.5), n_clusters=4, rank=1, rng=0).partition
 
 
+@three_kernels
 def test_default_is_near_the_best_bases(radial, many_points, four_clusters, relative, best_error):
     """At most 1.25 times the error of exact bases with the exact inner matrix, the default without D."""
     K = radial.matrix(many_points, many_points, 0.5)
@@ -81,18 +103,20 @@ def test_default_is_near_the_best_bases(radial, many_points, four_clusters, rela
             assert np.std(errors) <= 0.03 * np.mean(errors)
 
 
-def test_the_papers_algorithms_are_within_their_factor(radial, many_points, four_clusters, relative, best_error):
+@three_kernels
+@pytest.mark.parametrize("seed", first_of(range(3)))
+def test_the_papers_algorithms_are_within_their_factor(radial, many_points, four_clusters, relative, best_error, seed):
     """The paper's sampling is between 1 and 3.5 times the best bases."""
     K = radial.matrix(many_points, many_points, 0.5)
     common = {"n_clusters": 4, "partition": four_clusters, "diagonal": False}
     for rank in (5, 15):
         best = best_error(K, four_clusters, rank)
         for settings in ({"algorithm": "paper"}, {"sampling": "randomized"}, {"sampling": "pooled"}):
-            for seed in range(3):
-                A = bb.factorize(many_points, radial.make(0.5), rank=rank, rng=seed, **common, **settings)
-                assert best <= relative(A, K) <= 3.5 * best
+            A = bb.factorize(many_points, radial.make(0.5), rank=rank, rng=seed, **common, **settings)
+            assert best <= relative(A, K) <= 3.5 * best
 
 
+@three_kernels
 @pytest.mark.parametrize("n_clusters", [2, 12])
 def test_exact_sampling_with_exact_inner_matrix_is_the_best(radial, many_points, relative, best_error, n_clusters):
     """The SVD of whole rows, gathered at once for few clusters and in bounded memory for many."""
@@ -110,6 +134,7 @@ def test_exact_sampling_with_exact_inner_matrix_is_the_best(radial, many_points,
     assert relative(A, K) == pytest.approx(best_error(K, A.partition, 8), rel=0.02)
 
 
+@three_kernels
 def test_default_basis_is_near_the_best(radial, many_points, four_clusters, relative, best_error):
     """A basis of landmark columns comes near the best one, and never falls behind the paper's."""
     K, parts = radial.matrix(many_points, many_points, 0.5), four_clusters
@@ -125,13 +150,14 @@ def test_default_basis_is_near_the_best(radial, many_points, four_clusters, rela
         assert error <= 1.4 * best_error(K, parts, 10)
 
 
-def test_default_with_d_is_near_its_exact_counterpart(radial, many_points, relative):
+@three_kernels
+@pytest.mark.parametrize("seed", first_of(range(2)))
+def test_default_with_d_is_near_its_exact_counterpart(radial, many_points, relative, seed):
     K = radial.matrix(many_points, many_points, 0.3)
-    for seed in range(2):
-        common = {"n_clusters": 4, "rank": 10, "rng": seed}
-        exact = bb.factorize(many_points, radial.make(0.3), sampling="exact", inner="exact", **common)
-        default = bb.factorize(many_points, radial.make(0.3), **common)
-        assert relative(default, K) <= 1.25 * relative(exact, K)
+    common = {"n_clusters": 4, "rank": 10, "rng": seed}
+    exact = bb.factorize(many_points, radial.make(0.3), sampling="exact", inner="exact", **common)
+    default = bb.factorize(many_points, radial.make(0.3), **common)
+    assert relative(default, K) <= 1.25 * relative(exact, K)
 
 
 def test_d_pays_at_a_small_bandwidth():
@@ -158,14 +184,14 @@ def test_d_costs_nothing_for_a_smooth_kernel(many_points, relative):
     ("n", "d", "h", "k", "rank"),
     [(2, 1, 0.02, 1, 1), (300, 5, 0.05, 15, 2), (300, 5, 0.02, 15, 2), (60, 3, 0.05, 1, 30)],
 )
-def test_no_worse_than_the_diagonal_alone(n, d, h, k, rank):
+@pytest.mark.parametrize("seed", first_of(range(3)))
+def test_no_worse_than_the_diagonal_alone(n, d, h, k, rank, seed):
     """C = 0 and D = diag(K) is within reach: a basis that makes more error than it removes is worse than none."""
     X, kernel = unit_cube_mixture(n, d, rng=0), bb.Gaussian(h)
     K = kernel(X)
     alone = np.linalg.norm(K - np.eye(n)) / np.linalg.norm(K)
-    for seed in range(3):
-        A = bb.factorize(X, kernel, n_clusters=k, rank=rank, rng=seed)
-        assert bb.relative_error(A, X, kernel).value <= 1.25 * alone + 1e-6
+    A = bb.factorize(X, kernel, n_clusters=k, rank=rank, rng=seed)
+    assert bb.relative_error(A, X, kernel).value <= 1.25 * alone + 1e-6
 
 
 def test_more_rank_is_less_error(sampling, many_points, relative):

@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import blockbasis as bb
 from blockbasis._utils import progress
 from blockbasis.datasets import unit_cube_mixture
+from tests.repeating import first_of
 
 X = unit_cube_mixture(250, 3, rng=0)
 Y = np.sin(3 * X[:, 0])
@@ -44,7 +45,7 @@ COMPRESSED = {"rank": 10, "random_state": 0, "n_jobs": 1, "verbose": 1}
 ESTIMATORS = [
     bb.KernelRidge(n_clusters=3, **COMPRESSED),
     bb.KernelRidgeClassifier(n_clusters=3, **COMPRESSED),
-    bb.KernelRidgeCV(random_state=0, n_jobs=1, verbose=1),
+    bb.KernelRidgeCV(kernel="gaussian", metric="diagonal", random_state=0, n_jobs=1, verbose=1),
     bb.GaussianProcessRegressor(n_clusters=3, **COMPRESSED),
     bb.KernelPCA(n_components=2, n_clusters=3, **COMPRESSED),
     bb.BlockBasisFeatures(n_clusters=3, **COMPRESSED),
@@ -198,11 +199,11 @@ def test_a_fit_whose_kernel_raises(model):
 # --- memory ----------------------------------------------------------------------------------------------------------
 
 LIMITED = """
-import hashlib, json, os, resource, warnings
+import hashlib, json, os, resource, sys, warnings
 import numpy as np
 import blockbasis as bb
 warnings.simplefilter("ignore")
-X = np.random.default_rng(0).normal(size=(3000, 4))
+X = np.random.default_rng(0).normal(size=(int(sys.argv[1]), 4))
 CALLS = {
     "tol": lambda: bb.factorize(X, bb.Gaussian(2.0), tol=1e-2, rng=0, n_jobs=1) @ X,
     "rank": lambda: bb.factorize(X, bb.Gaussian(2.0), n_clusters=6, rank=100, rng=0, n_jobs=1) @ X,
@@ -234,18 +235,23 @@ found = {}
 for call in CALLS:
     CALLS[call]()  # what is loaded and kept for later calls is not the call's own
     right = outcome(call, 10**10)
-    outcomes = [outcome(call, int(2**k * 10**6)) for k in np.arange(0, 9, 0.5)]
+    outcomes = [outcome(call, int(2**k * 10**6)) for k in np.arange(0, 9, float(sys.argv[2]))]
     found[call] = ["right" if each == right else each for each in outcomes]
 print(json.dumps(found))
 """
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="limits of Linux")
-def test_too_little_address_space_is_a_memory_error_or_a_right_result():
-    """From nothing to enough, in steps of a factor 1.4: whatever allocation it is that fails."""
+@pytest.mark.parametrize(("n", "step"), first_of([(1_000, 1.0), (3_000, 0.5)]))
+def test_too_little_address_space_is_a_memory_error_or_a_right_result(n, step):
+    """From nothing to enough, in steps of a factor 2 or 1.4: whatever allocation it is that fails."""
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     shown = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", LIMITED], capture_output=True, text=True, check=True, env=environment
+        [sys.executable, "-W", "ignore", "-c", LIMITED, str(n), str(step)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
     )
     for call, outcomes in json.loads(shown.stdout).items():
         assert set(outcomes) == {"right", "MemoryError"}, (call, outcomes)

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+import _blockbasis_command
+
 pytest.importorskip("typer")
 
 from blockbasis import __main__
@@ -16,16 +18,19 @@ def test_as_a_module():
         assert command in shown.stdout
 
 
-def test_an_interrupt_while_it_starts_is_no_traceback(monkeypatch):
+@pytest.mark.parametrize("module", ["blockbasis.__main__", "blockbasis.cli.app"])
+def test_an_interrupt_while_it_starts_is_no_traceback(monkeypatch, module):
+    """The first of these stands for the library itself, which is imported before it."""
+
     class Interrupted:
         def find_spec(self, name, path=None, target=None):
-            if name == "blockbasis.cli.app":
+            if name == module:
                 raise KeyboardInterrupt
 
-    monkeypatch.delitem(sys.modules, "blockbasis.cli.app", raising=False)
+    monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
     with pytest.raises(SystemExit) as ended:
-        __main__.main()
+        _blockbasis_command.main()
     assert ended.value.code == 130
 
 

@@ -5,7 +5,6 @@ import pytest
 
 import blockbasis as bb
 from blockbasis._utils import machine
-from blockbasis.estimators import _exact_ridge
 from blockbasis.estimators._exact_ridge import leave_one_out, ridge_walk, rows_of_walk, seconds_of_walk
 
 RIDGES = [4.0**power for power in range(-8, 6)]
@@ -59,12 +58,11 @@ def test_time_grows_with_the_cube_of_the_points():
     assert rows_of_walk(1000.0, 1) > 3 * rows_of_walk(1.0, 1) > 0
 
 
-def test_many_points_are_in_float32_where_the_ridge_is_above_rounding(noisy, monkeypatch):
+def test_many_points_are_in_float32_where_the_ridge_is_above_rounding(noisy):
     X, Y, weights = noisy
     kernel, alphas = bb.Laplacian(2.0), [1e-7, 1e-2]
     double = [ridge_walk(kernel, X, Y, weights, [alpha], 0)[0] for alpha in alphas]
-    monkeypatch.setattr(_exact_ridge, "_DOUBLE_POINTS", 100)
-    small, large = (ridge_walk(kernel, X, Y, weights, [alpha], 0)[0] for alpha in alphas)
+    small, large = (ridge_walk(kernel, X, Y, weights, [alpha], 0, double_points=100)[0] for alpha in alphas)
     np.testing.assert_array_equal(small.left_out, double[0].left_out)
     assert large.left_out.dtype == large.coefficients.dtype == np.float64
     assert not np.array_equal(large.left_out, double[1].left_out)

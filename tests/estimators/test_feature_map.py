@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import blockbasis as bb
-from blockbasis.estimators import _feature_map as feature_map
 from blockbasis.estimators._feature_map import leading_root, left_out, own_roots
 
 SEEDS = range(3)
@@ -21,10 +20,9 @@ def compressed():
 
 @pytest.mark.parametrize("dense", [10, 1500])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_a_leading_root_leaves_is_semidefinite_and_next_to_the_least(compressed, monkeypatch, seed, dense):
-    monkeypatch.setattr(feature_map, "_DENSE", dense)
+def test_what_a_leading_root_leaves_is_semidefinite_and_next_to_the_least(compressed, seed, dense):
     C = compressed.inner.todense()
-    W = leading_root(compressed.inner, 30, np.random.default_rng(seed))
+    W = leading_root(compressed.inner, 30, np.random.default_rng(seed), decomposed=dense)
     values = np.linalg.eigvalsh(C)
     assert W.shape == (len(C), 30)
     assert np.linalg.eigvalsh(C - W @ W.T).min() > -1e-10 * values[-1]

@@ -6,6 +6,7 @@ import pytest
 import blockbasis as bb
 from blockbasis.estimators import _intervals
 from blockbasis.estimators._intervals import Residuals, some_residuals
+from tests.repeating import first_of
 
 
 def uneven(seed, n=3000):
@@ -20,7 +21,7 @@ def share(model, X, y, coverage):
     return np.mean((lower <= y) & (y <= upper), axis=0)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first_of(range(3)))
 @pytest.mark.parametrize("settings", [{"memory": "2MB"}, {"n_clusters": 8, "rank": 30}, {"tol": 1e-3}])
 def test_new_targets_are_covered(seed, settings):
     X, y = uneven(seed, n=4000)
@@ -66,11 +67,20 @@ def test_weights_count_residuals():
     assert light < 0.5 * plain < 0.5 * heavy
 
 
-def test_the_residuals_kept_are_bounded(monkeypatch):
-    monkeypatch.setattr(_intervals, "_POINTS", 50)
+def test_the_residuals_kept_are_bounded():
+    X, y = uneven(0, n=300)
+    weights = np.linspace(1, 2, 300)
+    kept = _intervals.some_residuals(X, y[:, np.newaxis], weights, np.random.default_rng(0), most=50)
+    assert kept.points.shape == (50, 2)
+    rows = [np.flatnonzero((point == X).all(axis=1))[0] for point in kept.points]
+    np.testing.assert_array_equal(kept.sizes[:, 0], np.abs(y[rows]))
+    np.testing.assert_array_equal(kept.weights, weights[rows])
+
+
+def test_points_of_weight_zero_have_no_residual():
     X, y = uneven(0, n=300)
     model = bb.KernelRidge(0.3, bandwidth=1.0).fit(X, y, np.linspace(0, 2, 300))
-    assert model.residuals_.points.shape == (50, 2) and (model.residuals_.weights > 0).all()
+    assert model.residuals_.points.shape == (299, 2) and (model.residuals_.weights > 0).all()
 
 
 def test_a_quantile_counts_the_new_point():

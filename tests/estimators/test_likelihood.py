@@ -9,6 +9,7 @@ from blockbasis.estimators import _likelihood
 from blockbasis.estimators._likelihood import Covariance, Sample, log_likelihood, most_likely
 from blockbasis.estimators._posterior import compressed_likelihood, with_own_variances
 from blockbasis.kernels.hyperparameters import log_parameters, with_log_parameters
+from tests.repeating import first_of
 
 
 def sample(n=80, d=3, seed=0, n_targets=1):
@@ -73,7 +74,8 @@ def test_restarts_are_never_worse():
     assert values[1] >= values[0] - 1e-6
 
 
-def test_patches_tell_noise_from_what_is_finer_than_a_sample(monkeypatch):
+@pytest.mark.parametrize("seed", first_of(range(3)))
+def test_patches_tell_noise_from_what_is_finer_than_a_sample(seed):
     """A rough function on a fine grid: the points of a random sample are too far from each other to tell."""
     rng = np.random.default_rng(0)
     X = np.linspace(0, 400, 4_000)[:, np.newaxis]
@@ -83,11 +85,9 @@ def test_patches_tell_noise_from_what_is_finer_than_a_sample(monkeypatch):
     for i in range(1, 4_000):
         walk[i] = decay * walk[i - 1] + np.sqrt(1 - decay**2) * rng.normal()
     data = Sample(X, (walk + 0.3 * rng.normal(size=4_000))[:, np.newaxis], np.zeros(4_000))
-    monkeypatch.setattr(_likelihood, "SAMPLE_POINTS", 200)
-    for seed in range(3):
-        found = most_likely(start(bb.Laplacian(10.0)), data, 0, np.random.default_rng(seed))
-        assert found.noise == pytest.approx(0.09, rel=0.35)
-        assert found.kernel.bandwidth == pytest.approx(1.0, rel=0.5)
+    found = most_likely(start(bb.Laplacian(10.0)), data, 0, np.random.default_rng(seed), sample_points=200)
+    assert found.noise == pytest.approx(0.09, rel=0.35)
+    assert found.kernel.bandwidth == pytest.approx(1.0, rel=0.5)
 
 
 def test_a_covariance_that_cannot_be_factored_is_never_chosen():

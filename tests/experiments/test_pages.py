@@ -37,6 +37,19 @@ def test_a_page_may_go_anywhere(result, tmp_path):
     assert page.exists()
 
 
+def test_a_page_has_the_pictures_that_were_drawn(result, tmp_path):
+    folder, docs = tmp_path / "run", tmp_path / "docs"
+    folder.mkdir()
+    docs.mkdir()
+    assert "](" not in write_index([result], folder, command="c all")[1].read_text().split("## ")[1]
+    (folder / "class-table.svg").write_text("<svg/>")
+    title = EXPERIMENTS["class-table"].title
+    assert f"![{title}](class-table.svg)" in write_index([result], folder, command="c all")[1].read_text()
+    _, page = write_index([result], folder, command="c all", page=docs / "page.md")
+    assert f"![{title}](page_pictures/class-table.svg)" in page.read_text()
+    assert (docs / "page_pictures" / "class-table.svg").read_text() == "<svg/>"
+
+
 def test_names_are_escaped_in_html(result, tmp_path):
     index, _ = write_index([result], tmp_path, command="c <all>")
     text = index.read_text()

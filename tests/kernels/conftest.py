@@ -7,6 +7,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 import blockbasis as bb
+from tests.repeating import first_of
 
 LENGTHS = np.array([1.5, 20.0, 400.0])
 WIDE = np.array([8.0, 30.0, 900.0])
@@ -77,6 +78,12 @@ class Kind:
 @pytest.fixture(params=KINDS)
 def kind(request):
     return Kind(request.param)
+
+
+#: For tests that take long: sums, products, noise and lengths are in the first kind, and a metric in the second.
+two_kinds = pytest.mark.parametrize(
+    "kind", first_of(sorted(KINDS, key=lambda name: name not in ("nested", "projection")), 2), indirect=True
+)
 
 
 def make_points(n, seed):

@@ -9,6 +9,7 @@ import pytest
 import blockbasis as bb
 from blockbasis.exceptions import AccuracyWarning
 from blockbasis.operators import Entries
+from tests.repeating import first_of
 
 
 @pytest.fixture(scope="module")
@@ -265,7 +266,7 @@ def test_cross_stored_and_nbytes(clouds):
 # --- the error at new points -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", first_of(range(4)))
 def test_an_extension_estimates_its_own_error(seed):
     rng = np.random.default_rng(seed)
     X, new = rng.normal(size=(1_200, 3)), rng.normal(size=(400, 3))
@@ -277,7 +278,7 @@ def test_an_extension_estimates_its_own_error(seed):
     assert 0.5 <= B.error_estimate.value / error <= 2
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first_of(range(3)))
 def test_new_points_unlike_the_old_ones_are_told_of(seed):
     rng = np.random.default_rng(seed)
     X, new = rng.normal(size=(1_200, 3)), rng.normal(size=(300, 3)) + [5.0, 0.0, 0.0]

@@ -11,6 +11,7 @@ from blockbasis.datasets import unit_cube_mixture
 from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.partition import from_labels
 from blockbasis.planning.paper_rule import candidates, dichotomy, memory_bound, select, select_ranks
+from tests.repeating import first_of
 
 
 def rank_of(singular_values, n, tol):
@@ -47,15 +48,15 @@ def test_ranks_of_small_blocks_are_the_formula(radial, points):
         assert entries == (parts.sizes**2).sum()
 
 
+@pytest.mark.parametrize("seed", first_of(range(5)))
 @pytest.mark.parametrize("kernel", [bb.Gaussian(1.0), bb.Matern(3.0, 2.5), bb.Cauchy(2.0), bb.Laplacian(8.0)], ids=repr)
-def test_ranks_of_large_blocks_are_near_the_formula(kernel):
+def test_ranks_of_large_blocks_are_near_the_formula(kernel, seed):
     X = unit_cube_mixture(2000, 3, rng=1)
     parts = from_labels(X, (X[:, 0] > np.quantile(X[:, 0], 0.4)).astype(int))
     blocks = [np.linalg.svd(kernel(X[parts.order[cluster]]), compute_uv=False) for cluster in parts.clusters]
     for tol in (1e-1, 1e-2, 1e-3):
         exact = np.array([rank_of(values, 2000, tol) for values in blocks])
-        for seed in range(5):
-            assert_near(ranks_and_entries(X, kernel, parts, tol, seed)[0], exact)
+        assert_near(ranks_and_entries(X, kernel, parts, tol, seed)[0], exact)
 
 
 def test_large_blocks_are_not_evaluated_whole():
@@ -65,17 +66,17 @@ def test_large_blocks_are_not_evaluated_whole():
         assert ranks_and_entries(X, bb.Gaussian(1.0), parts, 1e-2, seed)[1] < 0.1 * 4000**2
 
 
-def test_points_far_from_all_others_are_not_missed():
+@pytest.mark.parametrize("seed", first_of(range(5)))
+def test_points_far_from_all_others_are_not_missed(seed):
     """Thirty of 1,500 points hold all that the tolerance is about: a uniform sample would see few of them."""
     rng = np.random.default_rng(0)
     X = np.concatenate((rng.normal(size=(1470, 2)), 100 * rng.normal(size=(30, 2))))
     kernel, parts = bb.Gaussian(20.0), from_labels(X, np.zeros(1500, dtype=int))
     exact = exact_ranks(X, kernel, parts, 1e-3)
     assert exact[0] > 25
-    for seed in range(5):
-        ranks, entries = ranks_and_entries(X, kernel, parts, 1e-3, seed)
-        assert entries < 0.5 * 1500**2
-        assert_near(ranks, exact)
+    ranks, entries = ranks_and_entries(X, kernel, parts, 1e-3, seed)
+    assert entries < 0.5 * 1500**2
+    assert_near(ranks, exact)
 
 
 @pytest.fixture(scope="module")
@@ -143,12 +144,12 @@ def test_dichotomy_takes_the_fewest_clusters_of_equals():
 
 
 @pytest.mark.parametrize(("h", "tol"), [(0.1, 1e-1), (0.5, 1e-2), (2.0, 1e-3)])
-def test_the_number_found_is_near_the_best(h, tol):
+@pytest.mark.parametrize("seed", first_of(range(3)))
+def test_the_number_found_is_near_the_best(h, tol, seed):
     X = unit_cube_mixture(1500, 3, rng=0)
     kernel = bb.Gaussian(h)
     best = min(select(X, kernel, tol, n_clusters=k, rng=0).memory for k in candidates(1500))
-    for seed in range(3):
-        assert select(X, kernel, tol, rng=seed).memory <= 1.1 * best
+    assert select(X, kernel, tol, rng=seed).memory <= 1.1 * best
 
 
 # --- what is selected ------------------------------------------------------------------------------------------------

@@ -126,7 +126,8 @@ def _page(result: Result) -> Page:
     )
     figure = result.experiment.draw(result)
     alt = "Relative error of each method against floats per point, and against seconds."
-    section = Section("Error against memory and time", "", figure.axes[0], alt, table, open_table=True, wide=True)
+    text = "BBF is the block basis factorization of this library. Lower curves are better, at the same memory or time."
+    section = Section("Error against memory and time", text, figure.axes[0], alt, table, open_table=True, wide=True)
     sentence = result.verdict().sentence
     summary = [f"{result.experiment.title}.", sentence[0].upper() + sentence[1:]]
     return Page("Comparison of methods", summary, (), [section], command_line())

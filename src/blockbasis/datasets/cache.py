@@ -54,14 +54,14 @@ def cache_directory() -> Path:
     return (Path(xdg) if Path(xdg).is_absolute() else Path.home() / ".cache") / "blockbasis"
 
 
-def data_digest(X: FloatArray, y: FloatArray) -> str:
+def data_digest(X: FloatArray, y: FloatArray, *, chunk: int = _CHUNK) -> str:
     """Return the SHA-256 checksum of X and y as little-endian float64, independent of their dtypes."""
     total = hashlib.sha256()
     for array in (X, y):
         total.update(f"{array.shape}".encode())
-        for start in range(0, len(array), _CHUNK):
+        for start in range(0, len(array), chunk):
             # Adding zero converts negative zeros to positive zeros.
-            total.update((array[start : start + _CHUNK].astype("<f8", order="C") + 0).tobytes())
+            total.update((array[start : start + chunk].astype("<f8", order="C") + 0).tobytes())
     return total.hexdigest()
 
 

@@ -1,9 +1,9 @@
-"""What all estimators share: their kernel and its bandwidth, and their factorization.
+"""Base class of the estimators: the kernel, its bandwidth, and the factorization of its matrix.
 
-Estimators learn with the compressed matrix, and continue what they have learnt at its points to new points: see
-`blockbasis.estimators._continuation`. Coefficients solved with a compressed matrix and applied through the exact kernel
-would amplify the error of the compression by the inverse of the ridge. Ridge regressions also learn from the data
-around each cluster: see `blockbasis.estimators._local`.
+Estimators solve with the compressed matrix, and extend the function they learned from its points to new points; see
+`blockbasis.estimators._continuation`. The exact kernel is not used for predictions: with coefficients that were solved
+with the compressed matrix, it would multiply the compression error by the inverse of the ridge. Ridge regressions also
+fit the data near each cluster; see `blockbasis.estimators._local`.
 """
 
 from __future__ import annotations
@@ -30,16 +30,17 @@ from blockbasis.partition import Partition
 from blockbasis.planning.costs import dense_floats
 from blockbasis.planning.search import default_clusters
 
-#: With none of tol, memory and rank: so many points are kept exactly, and beyond a point has so many floats.
+#: Defaults where tol, memory and rank are None: up to EXACT_POINTS points the dense matrix is stored, and with more
+#: points FLOATS_PER_POINT floats for each point.
 EXACT_POINTS = 1_000
 FLOATS_PER_POINT = 100
-#: A compression that needs more than this part of the dense matrix is not worth it: the matrix is kept as it is.
+#: If a compression needs more than this share of the floats of the dense matrix, the dense matrix is stored.
 _NOT_WORTH = 0.5
 
 #: Pairs of points whose median distance is the unit of bandwidths.
 _MEDIAN_PAIRS = 20_000
 _BANDWIDTHS = ("median",)
-#: bandwidth="auto" looks at these multiples of the median distance.
+#: Multiples of the median distance that bandwidth="auto" tries.
 _AUTO = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0)
 
 _NAMES = {
@@ -56,7 +57,7 @@ Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
 def all_or_nothing(fit: Fit) -> Fit:
-    """A fit that leaves the estimator as it was before where it does not come to its end."""
+    """Decorate ``fit`` so that a fit that fails or is interrupted leaves the estimator unchanged."""
 
     @wraps(fit)
     def whole(self: Any, *arguments: Any, **named: Any) -> Any:
@@ -64,36 +65,38 @@ def all_or_nothing(fit: Fit) -> Fit:
         try:
             return fit(self, *arguments, **named)
         except BaseException:
-            self.__dict__ = before  # in one step: a second interrupt may come
+            self.__dict__ = before  # one assignment, which a second interrupt cannot divide
             raise
 
     return cast(Fit, whole)
 
 
 class KernelEstimator(BaseEstimator):
-    """Parameters that every estimator of the package takes, and what is made of them.
+    """Parameters that all estimators of the package have, and the factorization they define.
 
-    A class that inherits from this lists them in its own ``__init__``, as scikit-learn wants it.
+    A derived class lists these parameters in its own ``__init__``, as scikit-learn requires.
 
     Parameters
     ----------
     kernel : str, Kernel or callable
         "gaussian" or "rbf", "laplacian", "matern", "cauchy", "inverse_multiquadric" or "rational_quadratic"; a kernel
         such as ``blockbasis.Matern(1.0, nu=2.5)``, or one of scikit-learn's; or a function k(X, Y) -> array. White
-        noise of a kernel is noise of the data: no function learnt has it.
+        noise in a kernel is noise of the data, and is not part of the learned function.
     bandwidth : float, "median" or None
-        None: that of the kernel object given, or the square root of the number of columns for a kernel given by name
-        (scikit-learn's default ``gamma``). "median": the median distance of the points. It takes the place of the
-        kernel object's own, and must be None for kernels that have several or none.
+        Replaces the bandwidth of a kernel object; must be None for kernels that have several bandwidths or none.
+        "median" is the median distance of the points. None keeps the bandwidth of a kernel object, and is the square
+        root of the number of columns for a kernel given by name (scikit-learn's default ``gamma``).
     tol, memory, n_clusters, rank
-        As in `blockbasis.factorize`. With none of ``tol``, ``memory`` and ``rank``: up to 1,000 points are kept
-        exactly, more in 100 floats for each point or what 1,000 need. Where ``memory`` has room for the dense matrix,
-        or ``tol`` needs more than half of it, nothing is compressed. ``n_clusters`` may exceed the number of points.
+        As in `blockbasis.factorize`. If ``tol``, ``memory`` and ``rank`` are None, up to 1,000 points are stored
+        exactly, and more points with 100 floats for each point, or with as many floats as 1,000 points need. The
+        matrix is not compressed if ``memory`` has room for the dense matrix, or if ``tol`` needs more than half of it.
+        ``n_clusters`` may exceed the number of points.
     random_state : int, RandomState or None
+        Seed.
     n_jobs : int or None
-        Threads; None is one for each core.
+        Number of threads. None uses one for each core.
     verbose : int
-        Above 0 shows progress.
+        If above 0, show progress.
     """
 
     _caller: ClassVar[str]
@@ -115,14 +118,14 @@ class KernelEstimator(BaseEstimator):
         cls._caller = cls.__name__
 
     def describe(self) -> tuple[dict[str, Any], dict[str, FloatArray]]:
-        """Parameters and all that `fit` has set, for `blockbasis.save`."""
+        """Parameters and fitted attributes, for `blockbasis.save`."""
         check_is_fitted(self)
         parameters = self.get_params(deep=False)
         return described(parameters, {name: value for name, value in vars(self).items() if name not in parameters})
 
     @classmethod
     def restored(cls, meta: dict[str, Any], arrays: dict[str, FloatArray], kernel: Any) -> Any:
-        """The fitted estimator again, for `blockbasis.load`."""
+        """Fitted estimator from what `describe` returned, for `blockbasis.load`."""
         parameters, fitted = recovered(meta, arrays, kernel)
         check_attributes(cls, parameters, fitted)
         check_outputs(fitted)
@@ -133,11 +136,11 @@ class KernelEstimator(BaseEstimator):
         return estimator
 
     def _check_X(self, X: Any, *, reset: bool) -> FloatArray:
-        """Points to fit on (``reset``), or new points for a fitted estimator."""
+        """Check the points of a fit (``reset=True``), or new points for a fitted estimator."""
         return np.asarray(self._validated(X, reset=reset))
 
     def _validated(self, X: Any, *y: Any, **settings: Any) -> Any:
-        """Points, and targets if given, as arrays of float64 or float32; a column that is not finite is named."""
+        """Check points, and targets if given. The error for values that are not finite names the column."""
         try:
             return validate_data(self, X, *y, dtype=[np.float64, np.float32], order="C", **settings)
         except ValueError as error:
@@ -149,7 +152,7 @@ class KernelEstimator(BaseEstimator):
             ) from error
 
     def _streams(self, count: int) -> list[np.random.Generator]:
-        """Random streams, independent of each other, that depend on ``random_state`` alone."""
+        """Independent random streams, which depend only on ``random_state``."""
         seed = int(check_random_state(self.random_state).randint(2**31))
         return np.random.default_rng(seed).spawn(count)
 
@@ -157,19 +160,19 @@ class KernelEstimator(BaseEstimator):
         return check_n_jobs(self.n_jobs, caller=self._caller)
 
     def _kernel(self, bandwidth: float | None) -> Kernel:
-        """The kernel with a bandwidth as `_bandwidth` or `candidate_bandwidths` gives it."""
+        """Kernel with a bandwidth that `_bandwidth` or `candidate_bandwidths` returned."""
         return make_kernel(self.kernel, bandwidth, caller=self._caller)
 
     def _bandwidth(self, X: FloatArray, rng: np.random.Generator) -> float | None:
-        """The one bandwidth asked for; None for a function, which has none."""
+        """Bandwidth as a number; None for a kernel without a bandwidth."""
         return one_bandwidth(self.bandwidth, self.kernel, X, rng, caller=self._caller)
 
     def _factorize(
         self, X: FloatArray, kernel: Kernel, rng: np.random.Generator, partition: Partition | None = None
     ) -> BlockBasis:
-        """U C Uᵀ of the kernel matrix; a ``partition`` of the same points saves the clustering.
+        """Factorization U C Uᵀ of the kernel matrix; a given ``partition`` is used instead of a new clustering.
 
-        There is no D, and no white noise: a diagonal has no meaning at new points.
+        It has no diagonal part D and no white noise, since neither can be extended to new points.
         """
         whole, kernel = kernel, kernel.without_noise()
         A = self._factorize_smooth(X, kernel, rng, partition)
@@ -200,25 +203,25 @@ class KernelEstimator(BaseEstimator):
         return factorize(X, kernel, n_clusters=1, rank=n, **kind, **shared)
 
     def _default_goal(self, n: int) -> dict[str, Any]:
-        """What of ``tol``, ``memory`` and ``rank`` is aimed at where none is given."""
+        """Value of ``tol``, ``memory`` or ``rank`` that is used if all three are None."""
         return {"memory": max(self._floats_per_point * n, dense_floats(EXACT_POINTS))}
 
     def _default_clusters(self, n: int) -> int:
-        """Clusters where their number is neither given nor searched for."""
+        """Number of clusters if it is neither given nor searched for."""
         return default_clusters(n)
 
     @property
     def _floats_per_point(self) -> int:
-        """The budget where nothing is said of the size of the factorization."""
+        """Floats for each point if the size of the factorization is not given."""
         return FLOATS_PER_POINT
 
     @property
     def _takes_default_clusters(self) -> bool:
-        """Whether the number of clusters is not searched for where it is not given."""
+        """Whether `_default_clusters` replaces the search for the number of clusters."""
         return False
 
     def _has_room(self, memory: Any, X: FloatArray) -> bool:
-        """Whether a budget holds the dense matrix."""
+        """Whether the dense matrix fits in a budget."""
         if memory is None:
             return False
         floats = check_memory(memory, X.itemsize, X.shape[0], name="memory", caller=self._caller)
@@ -226,7 +229,7 @@ class KernelEstimator(BaseEstimator):
 
 
 def _not_finite(X: Any) -> str | None:
-    """The first column of a data frame that is not finite, and what is in it."""
+    """Describe the first column of a data frame with a value that is not finite."""
     for name in getattr(X, "columns", ()):
         values = np.asarray(X[name])
         if values.dtype.kind == "f" and not np.isfinite(values).all():
@@ -238,7 +241,7 @@ def _not_finite(X: Any) -> str | None:
 
 
 def make_kernel(kernel: Any, bandwidth: float | None, *, caller: str) -> Kernel:
-    """The kernel of a name, an object or a function, with the bandwidth given in place of its own."""
+    """Kernel from a name, an object or a function; a given bandwidth replaces its own."""
     if isinstance(kernel, str):
         family = RADIAL_KERNELS[_NAMES[check_choice(kernel, _NAMES, name="kernel", caller=caller)]]
         return family(1.0 if bandwidth is None else bandwidth)
@@ -247,14 +250,14 @@ def make_kernel(kernel: Any, bandwidth: float | None, *, caller: str) -> Kernel:
 
 
 def has_bandwidth(kernel: Kernel) -> bool:
-    """Whether a kernel has one bandwidth, which another can take the place of."""
+    """Whether a kernel has a single bandwidth, which can be replaced."""
     if isinstance(kernel, WithMetric):
         return has_bandwidth(kernel.kernel)
     return isinstance(kernel, RadialKernel) and isinstance(kernel.bandwidth, float)
 
 
 def bandwidth_of(kernel: Any) -> Any:
-    """The bandwidth of a kernel, an array of one for each column, or None where it has neither."""
+    """Bandwidth of a kernel: a number, an array with one for each column, or None."""
     if isinstance(kernel, WithMetric):
         return bandwidth_of(kernel.kernel)
     if not isinstance(kernel, RadialKernel):
@@ -265,12 +268,12 @@ def bandwidth_of(kernel: Any) -> Any:
 def _with_bandwidth(kernel: Kernel, bandwidth: float) -> Kernel:
     if isinstance(kernel, WithMetric):
         return replace(kernel, kernel=_with_bandwidth(kernel.kernel, bandwidth))
-    assert isinstance(kernel, RadialKernel)  # nobody asks for one of another
+    assert isinstance(kernel, RadialKernel)  # callers have checked has_bandwidth
     return replace(kernel, bandwidth=bandwidth)
 
 
 def one_bandwidth(bandwidth: Any, kernel: Any, X: FloatArray, rng: np.random.Generator, *, caller: str) -> float | None:
-    """A number from a number, "median" or None; None for a kernel that does not have one bandwidth."""
+    """Bandwidth as a number from a number, "median" or None; None for a kernel without a single bandwidth."""
     made = make_kernel(kernel, None, caller=caller)
     if not has_bandwidth(made):
         if bandwidth is not None:
@@ -291,7 +294,7 @@ def one_bandwidth(bandwidth: Any, kernel: Any, X: FloatArray, rng: np.random.Gen
 def candidate_bandwidths(
     bandwidth: Any, kernel: Any, X: FloatArray, rng: np.random.Generator, *, caller: str
 ) -> list[float | None]:
-    """Bandwidths to choose among: those of a list, those of "auto", or the one asked for."""
+    """Candidate bandwidths from a list, "auto" or a single value."""
     if isinstance(bandwidth, str) and bandwidth == "auto":
         one_bandwidth("median", kernel, X, rng, caller=caller)  # refuses a kernel without a bandwidth
         return list(auto_bandwidths(make_kernel(kernel, None, caller=caller).coordinates(X), rng))
@@ -305,13 +308,13 @@ def candidate_bandwidths(
 
 
 def auto_bandwidths(X: FloatArray, rng: np.random.Generator) -> list[float]:
-    """Candidates around the median distance, most of them below: small classes want small bandwidths."""
+    """Candidates around the median distance, most of them below it, since small classes need small bandwidths."""
     unit = median_distance(X, rng)
     return [factor * unit for factor in _AUTO]
 
 
 def median_distance(X: FloatArray, rng: np.random.Generator) -> float:
-    """Median Euclidean distance of two different points, from random pairs; 1 when no two points differ."""
+    """Median Euclidean distance of random pairs of different points; 1 if all points are equal."""
     first, second = rng.integers(X.shape[0], size=(2, _MEDIAN_PAIRS))
     distances = np.linalg.norm(X[first].astype(np.float64) - X[second], axis=1)
     positive = distances[distances > 0]

@@ -1,8 +1,8 @@
-"""Shares of neighbouring clusters in the points near the border between them.
+"""Weights of the clusters in predictions near the borders between clusters.
 
-Functions that are fitted cluster by cluster differ a little where two clusters meet. A point near a border takes its
-value from all clusters that are almost as near as the nearest one, with weights that change continuously from one
-cluster to the other.
+The functions of two clusters differ slightly at the border between them. At a point near a border, the prediction is
+a weighted mean of the functions of all clusters whose centres are almost as near as the nearest centre. The weights
+are continuous, and so is the prediction.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from blockbasis._utils.tiling import tiles
 from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.partition import Partition, nearest
 
-#: Clusters beyond the nearest that a point takes part in, on average over the points learnt from.
+#: Mean number of clusters, beyond the nearest, that have a positive weight at a training point.
 _OTHERS = 0.6
-#: A cluster whose squared distance exceeds the least by this share has no part in a point.
+#: Upper bound of the width.
 _WIDEST = 0.5
-#: So many points tell how wide borders are, and this share of them is not far outside.
+#: Number of points from which the width is determined, and the quantile of their distances that is the limit.
 _SAMPLE = 4096
 _INSIDE = 0.95
 
 
 class Share(NamedTuple):
-    """The part of one cluster in some points."""
+    """Weights of one cluster at the points ``rows``."""
 
     cluster: int
     rows: IntArray
@@ -35,18 +35,19 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True)
 class Blend:
-    """How wide the borders between clusters are.
+    """Weights of clusters as functions of the distances from their centres.
 
-    With d_j the distances of a point from the centres and d its least, cluster j has the weight (1 - t_j)^2, divided by
-    the sum of all weights, where t_j = (d_j^2 - d^2) / (width min(d^2, limit)) is below 1. The weights are continuous.
+    Let d_j be the distance of a point from centre j, d the smallest of them, and
+    t_j = (d_j^2 - d^2) / (width min(d^2, limit)). Cluster j has the weight (1 - t_j)^2 where t_j < 1, and zero
+    elsewhere; the weights are divided by their sum.
 
     Parameters
     ----------
     width : float
-        0: each point belongs to the cluster of the nearest centre alone.
+        Width of the borders. With 0, each point has the cluster of the nearest centre only.
     limit : float
-        A squared distance from the nearest centre. Points farther outside have no wider borders; all clusters are
-        about equally near to a point far away.
+        Squared distance from the nearest centre above which the borders do not widen. Without it, a point far from all
+        centres, whose distances are nearly equal, would have all clusters.
     """
 
     width: float = 0.0
@@ -54,7 +55,7 @@ class Blend:
 
     @classmethod
     def of(cls, partition: Partition, X: FloatArray) -> Blend:
-        """The widest borders for which points take part in 0.6 clusters beside the nearest, on average.
+        """Largest width with which the points have at most 0.6 clusters beyond the nearest on average.
 
         Parameters
         ----------
@@ -74,7 +75,7 @@ class Blend:
         return cls(min(float(np.partition(beyond, allowed, axis=None)[allowed]), _WIDEST), limit)
 
     def shares(self, X: FloatArray, centers: FloatArray) -> list[Share]:
-        """The clusters that have a part in points, each with the rows of these points, ascending, and its weights."""
+        """Clusters with positive weights, with the rows of their points (ascending) and the weights."""
         if not self.width * self.limit:
             return [Share(i, rows, np.ones(len(rows))) for i, rows in by_cluster(X, centers)]
         found = [self._entries(X[tile], centers, tile.start) for tile in tiles(len(X), len(centers))]
@@ -91,7 +92,7 @@ class Blend:
         unit = self.width * np.minimum(least, self.limit)
         widening = np.where(least < self.limit, 2 * self.width, 0.0)[:, np.newaxis] * away
         total, slopes, sums = np.zeros(len(X)), [], np.zeros_like(X)
-        for share in shares:  # of (1 - t)^2, before it is divided by the sum
+        for share in shares:  # gradients of (1 - t)^2, before the division by the sum
             rows, other = share.rows, X[share.rows] - centers[share.cluster]
             own = np.maximum(unit[rows], np.finfo(np.float64).tiny)
             beyond = np.maximum(np.einsum("ij,ij->i", other, other) - least[rows], 0) / own
@@ -106,13 +107,13 @@ class Blend:
         ]
 
     def _entries(self, X: FloatArray, centers: FloatArray, start: int) -> tuple[IntArray, IntArray, FloatArray]:
-        """Rows, clusters and weights of all shares in some points, the first of which is row ``start``."""
+        """Rows, clusters and weights that are positive, for points whose first row is ``start``."""
         weights = self._weights(X, centers)
         rows, labels = np.nonzero(weights)
         return rows + start, labels, weights[rows, labels]
 
     def _weights(self, X: FloatArray, centers: FloatArray) -> FloatArray:
-        """Weights of all clusters in all points, of shape (m, n_clusters)."""
+        """Weights of all clusters at all points, of shape (m, n_clusters)."""
         squares = _squared_distances(X, centers)
         first = squares.argmin(axis=1)[:, np.newaxis]
         least = np.take_along_axis(squares, first, axis=1)
@@ -125,19 +126,19 @@ class Blend:
 
 
 def by_cluster(X: FloatArray, centers: FloatArray) -> list[tuple[int, IntArray]]:
-    """Clusters that new points fall into, each with the rows of its points."""
+    """Clusters of the nearest centres of new points, with the rows of their points."""
     return _grouped(nearest(X, centers))
 
 
 def _grouped(labels: IntArray) -> list[tuple[int, IntArray]]:
-    """Labels that occur, each with the places where it does."""
+    """Labels that occur, with their positions."""
     order = np.argsort(labels, kind="stable")
     present, starts = np.unique(labels[order], return_index=True)
     return list(zip(present.tolist(), np.split(order, starts[1:]), strict=True))
 
 
 def _squared_distances(X: FloatArray, centers: FloatArray) -> FloatArray:
-    """Squared distances of all points from all centres; both centred first, since distances far away cancel."""
+    """Squared distances of points from centres. Both are centred first, to avoid cancellation far from the origin."""
     middle = centers.mean(axis=0)
     X, centers = X - middle, centers - middle
     squares = np.einsum("ij,ij->i", X, X)[:, np.newaxis] - 2 * (X @ centers.T) + np.einsum("ij,ij->i", centers, centers)

@@ -1,4 +1,4 @@
-"""Probabilities of classes from decision values, by what leave-one-out says of them."""
+"""Class probabilities from decision values, calibrated on leave-one-out decision values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy.special import log_softmax
 
 from blockbasis._utils.typing import FloatArray, IntArray
 
-#: Logarithms of the slope and the power lie between these: classes that leave-one-out never confuses have no largest.
+#: Bounds of the logarithms of slope and power. Without them the log-loss of separable classes has no minimum.
 _BOUNDS = (-5.0, 5.0)
 _START = (1.0, 0.5)
 #: Below this, log(log(1 + exp(z))) is z to rounding.
@@ -19,10 +19,10 @@ _LINEAR = -30.0
 
 @dataclass(frozen=True)
 class Calibration:
-    """Probabilities proportional to softplus(slope (f + 1)) ** power of the decision values f of all classes.
+    """Class probabilities proportional to softplus(slope (f + 1)) ** power, where f is the decision value of the class.
 
-    Least squares with targets 1 and -1 makes (f + 1) / 2 an estimate of the probability of a class; softplus keeps it
-    positive. The class of the largest value has the largest probability.
+    With targets 1 and -1, least squares estimates the probability of a class by (f + 1) / 2; softplus makes the
+    estimate positive. The class with the largest decision value has the largest probability.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Calibration:
         Parameters
         ----------
         values : ndarray of shape (n, n_classes), or (n, 1) for two classes
-            Decision values; of two classes, those of the second.
+            Decision values; for two classes, those of the second class.
 
         Returns
         -------
@@ -56,12 +56,12 @@ class Calibration:
 
 
 def calibrated(left_out: FloatArray, labels: IntArray, weights: FloatArray | None) -> Calibration:
-    """The calibration of least log-loss.
+    """Calibration with the smallest log-loss.
 
     Parameters
     ----------
     left_out : ndarray of shape (n, n_classes), or (n, 1) for two classes
-        Decision values of each point, from all the others.
+        Leave-one-out decision values.
     labels : ndarray of shape (n,)
         True classes, 0 to n_classes - 1.
     weights : ndarray of shape (n,) or None

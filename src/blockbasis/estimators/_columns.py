@@ -1,7 +1,8 @@
-"""Columns as regressions may see them: scaled, and those of heavy tails drawn in.
+"""Maps of columns before a regression: scaling, and asinh for heavy tails.
 
-A few values far out take most of the standard deviation of a column, and distances tell the many others apart no more.
-Regression trees do not mind, since only the order of values matters to them; a kernel wants them drawn in.
+In a column with heavy tails, a few extreme values determine the standard deviation. After scaling, the distances
+between all other values are close to zero. Regression trees depend only on the order of the values. Kernels depend on
+the distances, and asinh makes the extreme values smaller.
 """
 
 from __future__ import annotations
@@ -12,22 +13,22 @@ import numpy as np
 
 from blockbasis._utils.typing import FloatArray, IntArray
 
-#: A column has heavy tails where its largest deviation from the median is so many median deviations.
+#: A column has heavy tails if its largest deviation from the median exceeds the median deviation by this factor.
 _HEAVY = 30
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnMap:
-    """A monotone map of some columns: about the identity near the middle, and logarithmic far out.
+    """Monotone map of some columns: near the identity at the centre, and logarithmic for large values.
 
-    x goes to center + spread * asinh((x - center) / spread).
+    The map is x -> center + spread * asinh((x - center) / spread).
 
     Parameters
     ----------
     columns : ndarray of shape (m,)
-        The columns that are mapped; others stay as they are.
+        Indices of the mapped columns. Other columns do not change.
     centers, spreads : ndarray of shape (m,)
-        Of these, in their units; spreads are positive.
+        Centres and positive spreads of the mapped columns, in their units.
     """
 
     columns: IntArray
@@ -35,13 +36,13 @@ class ColumnMap:
     spreads: FloatArray
 
     def __call__(self, X: FloatArray) -> FloatArray:
-        """The points with mapped columns, in the dtype of ``X``."""
+        """Points with mapped columns, in the dtype of ``X``."""
         mapped = X.copy()
         mapped[:, self.columns] = self.centers + self.spreads * np.arcsinh(self._deviations(X))
         return mapped
 
     def slopes(self, X: FloatArray) -> FloatArray:
-        """Derivatives of mapped columns by the columns, at every point."""
+        """Derivatives of the map with respect to the columns, at every point."""
         slopes = np.ones(X.shape)
         slopes[:, self.columns] = 1 / np.hypot(1, self._deviations(X))
         return slopes
@@ -52,7 +53,7 @@ class ColumnMap:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Columns as a regression sees them: mapped, around a centre, and multiplied.
+    """Columns after a map, the subtraction of a centre, and the multiplication with a scale.
 
     Parameters
     ----------
@@ -65,11 +66,11 @@ class View:
     mapping: ColumnMap | None = None
 
     def mapped(self, X: FloatArray) -> FloatArray:
-        """The points with mapped columns, in their units."""
+        """Points after the map only."""
         return X if self.mapping is None else self.mapping(X)
 
     def __call__(self, X: FloatArray) -> FloatArray:
-        """The points as they are seen, in float64."""
+        """Points after map, centre and scale, in float64."""
         return np.asarray((self.mapped(X).astype(np.float64) - self.center) * self.scale)
 
 
@@ -80,17 +81,17 @@ def standardized(X: FloatArray, weights: FloatArray | None, mapping: ColumnMap |
 
 
 def as_they_are(X: FloatArray, weights: FloatArray | None) -> View:
-    """Columns in their units, without those that never vary, which tell nothing."""
+    """Columns in their units; constant columns have the scale zero."""
     return View(X.mean(axis=0, dtype=np.float64), (column_scale(X, weights) > 0).astype(np.float64))
 
 
 def heavy_tails(X: FloatArray) -> ColumnMap | None:
-    """The map of the columns that have heavy tails; None where none has."""
+    """Map of the columns with heavy tails; None if there are none."""
     found = list[tuple[int, float, float]]()
     for j, column in enumerate(X.T):
         center = float(np.median(column))
         deviations = np.abs(column.astype(np.float64) - center)
-        deviations = deviations[deviations > 0]  # many values may be the same, as zeros
+        deviations = deviations[deviations > 0]  # many values can be equal, for example zero
         spread = float(np.median(deviations)) if len(deviations) else 0.0
         if 0 < spread < np.inf and deviations.max() > _HEAVY * spread:
             found.append((j, center, spread))
@@ -101,9 +102,9 @@ def heavy_tails(X: FloatArray) -> ColumnMap | None:
 
 
 def column_scale(X: FloatArray, weights: FloatArray | None) -> FloatArray:
-    """What makes the standard deviation of each column 1; zero for constant columns, which tell nothing."""
+    """One over the standard deviation of each column; zero for constant columns."""
     double = X.astype(np.float64, copy=False)
-    centred = double - double[0]  # far from zero the mean is rounded
+    centred = double - double[0]  # the mean of large values has rounding errors
     mean = np.average(centred, axis=0, weights=weights)
     deviation = np.sqrt(np.average((centred - mean) ** 2, axis=0, weights=weights))
     varies = (centred != 0).any(axis=0) & (deviation > 0)

@@ -1,8 +1,8 @@
-"""Functions known at the points of a compressed matrix, continued to new points.
+"""Continuation of functions from the points of a compressed matrix to new points.
 
-The extension of the basis of a cluster (`blockbasis.operators.extension`) depends on its own landmarks only, and the
-extensions of two clusters differ at the border between them. A learnt function is known at all points, so that each
-cluster fits it by kernel columns at its own points and at the points beyond its border.
+The extension of the basis of a cluster (`blockbasis.operators.extension`) uses only the landmarks of the cluster, and
+the extensions of two clusters differ at the border between them. The values of a learned function are known at all
+points. Each cluster therefore fits kernel columns to the values at its own points and at points beyond its border.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ from blockbasis.kernels import Kernel
 from blockbasis.operators.block_basis import BlockBasis, held_diagonal
 from blockbasis.partition import Partition, nearest_points, two_nearest
 
-#: Points for each unit of rank, beyond those which the basis of a cluster was made from, that values are continued by.
+#: Number of kernel columns per unit of rank that a continuation has in addition to the landmarks of the basis.
 POINTS_PER_RANK = 1
-#: Among how many each of them is drawn.
+#: Number of random candidates for each of these columns.
 _CANDIDATES_PER_POINT = 20
-#: A cluster is fitted at the points of others that it has this share in.
+#: The rows of a cluster's fit include the points of other clusters at which its weight is at least this.
 _SHARED = 0.1
-#: Rows of a fit for each of its points, at most: more tell nothing new.
+#: Maximum number of rows of a fit for each of its columns; more rows do not improve it.
 _ROWS_PER_POINT = 40
-#: What is added to a Gram matrix, as a share of its trace: kernel columns that differ by less are told apart by
-#: rounding only. And to a kernel matrix that is only to say what is near to its points.
+#: Shift of a Gram matrix, relative to its trace: differences of kernel columns below it are rounding errors. _NEAR is
+#: the shift of a kernel matrix that only determines which points are near its own.
 ROUNDING = {np.dtype(np.float64): 1e-13, np.dtype(np.float32): 1e-12}
 _NEAR = 1e-10
-#: Below this noise, as a share of the variance, weights are computed without a Gram matrix, and directions left out
-#: that are smaller than this share of the largest.
+#: If the noise is below _PRECISE times the variance, weights are computed without a Gram matrix, and singular values
+#: below _AMPLIFIED times the largest are dropped.
 _PRECISE = 1e-6
 _AMPLIFIED = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-6}
 
 
 @dataclass(frozen=True, eq=False)
 class Surroundings:
-    """Where the functions of a cluster are fitted, and by which columns of the kernel.
+    """Rows and kernel columns with which the functions of a cluster are fitted.
 
     Parameters
     ----------
     rows : ndarray of shape (n_rows,)
-        The cluster's points and those beyond its border.
+        Points of the cluster, and points beyond its border.
     points : ndarray of shape (m, d)
-        In the coordinates of the kernel.
-        First those which the cluster's basis was made from, then others, in the order in which they were drawn.
+        Points of the columns, in the coordinates of the kernel: first the landmarks of the basis, then the others in
+        the order in which they were drawn.
     n_continuing : int
-        How many of the points are enough to continue what the basis tells.
+        Number of the points, from the first, that a continuation uses. A local regression uses all.
     """
 
     rows: IntArray
@@ -64,7 +64,7 @@ class Surroundings:
 def surroundings(
     A: BlockBasis, X: FloatArray, rng: np.random.Generator, n_jobs: int, points_per_rank: int = POINTS_PER_RANK
 ) -> tuple[Surroundings, ...]:
-    """Those of each cluster of a compressed matrix.
+    """Surroundings of each cluster of a compressed matrix.
 
     Parameters
     ----------
@@ -73,13 +73,13 @@ def surroundings(
     rng : Generator
     n_jobs : int
     points_per_rank : int
-        Points, for each unit of rank, that join those which a basis was made from: drawn by the variance that these do
-        not tell.
+        Number of points per unit of rank in addition to the landmarks. They are drawn with probabilities proportional
+        to their variance given the landmarks.
 
     Returns
     -------
     tuple of Surroundings
-        Empty for a matrix that is not compressed, which needs none.
+        Empty if the matrix is not compressed.
     """
     if _uncompressed(A):
         return ()
@@ -113,25 +113,25 @@ def _around(
 def continued(
     A: BlockBasis, X: FloatArray, coefficients: FloatArray, around: Sequence[Surroundings], n_jobs: int
 ) -> Expansion:
-    """The functions U C Uᵀ coefficients of the points ``X`` of A, continued to new points.
+    """Continue the functions U C Uᵀ coefficients from the points of A to new points.
 
-    In each cluster the values are fitted, as a Gaussian process would that sees them with noise, by columns of the
-    kernel. The noise is the variance that the compression leaves out of a point, on average over the cluster.
+    In each cluster, the columns of the kernel are fitted to the values by kernel ridge regression. The ridge is the
+    variance that the compression loses at a point, on average over the cluster.
 
     Parameters
     ----------
     A : BlockBasis
-        A diagonal part has no meaning at new points, and is left out.
+        Its diagonal part is ignored, since it cannot be extended to new points.
     X : ndarray of shape (n, d)
     coefficients : ndarray of shape (n, n_outputs)
     around : sequence of Surroundings
-        Of A.
+        One for each cluster of A.
     n_jobs : int
 
     Returns
     -------
     Expansion
-        Of the first points of all surroundings.
+        Its points are the first ``n_continuing`` of each of ``around``.
     """
     assert A.kernel is not None
     if _uncompressed(A):
@@ -151,9 +151,9 @@ def continued(
 
 
 def extended(A: BlockBasis, coefficients: FloatArray) -> Expansion:
-    """The same functions by the extension of the bases: exactly the values at the points themselves.
+    """The same functions, by the extension of the bases, which has exactly the values at the points of A.
 
-    Nothing is blended: the extension of another cluster's basis does not have these values.
+    The clusters are not blended, since the extension of another cluster's basis does not have these values.
     """
     assert A.kernel is not None
     if _uncompressed(A):
@@ -166,13 +166,13 @@ def extended(A: BlockBasis, coefficients: FloatArray) -> Expansion:
 
 
 def mapped(A: BlockBasis, X: FloatArray) -> tuple[Kernel, FloatArray]:
-    """The kernel of A as a function of mapped points, without white noise, and its points mapped."""
+    """Kernel of A as a function of mapped points, without white noise, and the mapped points."""
     assert A.kernel is not None
     return A.kernel.core, A.kernel.coordinates(X)
 
 
 def _uncompressed(A: BlockBasis) -> bool:
-    """Whether all of the matrix is there: one cluster, of full rank."""
+    """Whether A stores the whole matrix: one cluster of full rank."""
     return A.n_clusters == 1 and bool(A.ranks[0] == A.shape[0])
 
 
@@ -183,7 +183,7 @@ def _by_the_kernel_itself(A: BlockBasis, coefficients: FloatArray) -> Expansion:
 
 
 def _fit(kernel: Kernel, X: FloatArray, values: FloatArray, around: Surroundings, noise: float) -> FloatArray:
-    """Weights W such that K(X, points) W comes near to the values: ridge regression in the kernel's norm."""
+    """Weights W with which K(X, points) W approximates the values, by kernel ridge regression."""
     X, values, points = X[around.rows], values[around.rows], around.points[: around.n_continuing]
     columns = kernel.block(X, points).astype(np.float64, copy=False)
     own = among(kernel, points)
@@ -191,7 +191,7 @@ def _fit(kernel: Kernel, X: FloatArray, values: FloatArray, around: Surroundings
         gram = columns.T @ columns + noise * own
         factor = shifted_cholesky(gram, ROUNDING[X.dtype] * float(np.trace(gram)))
         return np.asarray(linalg.cho_solve((factor, True), columns.T @ values, overwrite_b=True, check_finite=False))
-    # A Gram matrix would lose half of the digits, which here are known.
+    # A Gram matrix would lose half of the digits, and here the values have all of them.
     root = shifted_cholesky(own, np.finfo(np.float64).eps * float(np.trace(own)))
     rows_and_norm = np.concatenate((columns, math.sqrt(noise) * root.T))
     wanted = np.concatenate((values, np.zeros((len(points), values.shape[1]))))
@@ -200,7 +200,7 @@ def _fit(kernel: Kernel, X: FloatArray, values: FloatArray, around: Surroundings
 
 
 def _untold(kernel: Kernel, X: FloatArray, first: FloatArray, count: int, rng: np.random.Generator) -> IntArray:
-    """Points of X drawn by the variance that they have of their own, once that of the ``first`` points is known."""
+    """Draw points with probabilities proportional to their variance given the values at the ``first`` points."""
     candidates = some_of(np.arange(len(X)), _CANDIDATES_PER_POINT * count, rng)
     known = among(kernel, first)
     shift = _NEAR * float(np.diagonal(known).max())
@@ -209,7 +209,7 @@ def _untold(kernel: Kernel, X: FloatArray, first: FloatArray, count: int, rng: n
     told = linalg.solve_triangular(factor, columns, lower=True, overwrite_b=True, check_finite=False)
     own = kernel.diagonal(X[candidates]).astype(np.float64)
     left = np.maximum(own - np.einsum("ij,ij->j", told, told), 0)
-    left[left <= 2 * shift] = 0  # what the shift leaves of the first points themselves
+    left[left <= 2 * shift] = 0  # the first points have a variance of about the shift
     count = min(count, int(np.count_nonzero(left)))
     if not count:
         return np.empty(0, dtype=np.intp)
@@ -217,27 +217,27 @@ def _untold(kernel: Kernel, X: FloatArray, first: FloatArray, count: int, rng: n
 
 
 def among(kernel: Kernel, points: FloatArray) -> FloatArray:
-    """The kernel matrix of a few points, symmetric to the last digit, in float64."""
+    """Kernel matrix of a few points in float64, exactly symmetric."""
     return symmetric(kernel(points.astype(np.float64, copy=False)))
 
 
 def mean_left_out(A: BlockBasis, X: FloatArray) -> float:
-    """Variance of a point that a compression does not hold, on average."""
+    """Mean over the points of the variance that a compression loses."""
     return float(_left_out(A, X).mean())
 
 
 def _left_out(A: BlockBasis, X: FloatArray) -> FloatArray:
-    """Variance of each point that it does not hold, in the order of the clusters."""
+    """Variance that a compression loses at each point, in the order of the clusters."""
     core, X = mapped(A, X)
     own = core.diagonal(X)[A.partition.order]
     return np.asarray(np.abs(own - held_diagonal(A.basis, A.inner)))
 
 
 def with_neighbours(partition: Partition, X: FloatArray) -> list[IntArray]:
-    """Points of each cluster, those of others which have it as the nearest but their own, and those it shares.
+    """Points of each cluster, points of others whose next nearest cluster it is, and points in which it has a weight.
 
-    A cluster of few points far from all others is the nearest to new points of which it knows nothing. So where these
-    are less than two clusters have on average, there are as many of those nearest to its centre.
+    If these are fewer than two clusters have on average, the points nearest to the centre are added up to that number.
+    A small cluster far from all others would otherwise predict at new points from its few points only.
     """
     labels, k = partition.labels, partition.n_clusters
     first, second = two_nearest(X, partition.centers).T
@@ -256,5 +256,5 @@ def with_neighbours(partition: Partition, X: FloatArray) -> list[IntArray]:
 
 
 def some_of(rows: IntArray, limit: int, rng: np.random.Generator) -> IntArray:
-    """The rows, or as many drawn at random where there are more than a limit; ascending."""
+    """The rows if they are at most ``limit``, or ``limit`` of them drawn at random; ascending."""
     return rows if len(rows) <= limit else np.sort(rng.choice(rows, limit, replace=False))

@@ -1,4 +1,4 @@
-"""Ridge regressions of the kernel matrix itself, where it has few enough rows for a Cholesky factorization."""
+"""Ridge regressions of uncompressed kernel matrices, by Cholesky factorization."""
 
 from __future__ import annotations
 
@@ -19,30 +19,31 @@ from blockbasis._utils.tiling import tiles
 from blockbasis._utils.typing import FloatArray
 from blockbasis.kernels import Kernel
 
-#: More points than this have a matrix of float32 where the ridge allows it: half of the memory, and of the time.
+#: Above this number of points, the matrix is in float32 if the ridge permits it, at half of the memory and time.
 _DOUBLE_POINTS = 16_000
 #: Ridges that a walk looks at, about: the first one, the best and one on each side of it.
 _STEPS_OF_WALK = 3
 #: Rows on which the pace of a factorization is measured.
 _PILOT_ROWS = 500
-#: Dense matrices that a regression has at once: K, which is factorized and inverted in place, and what evaluates it.
+#: Memory of a regression in units of the dense matrix, which is factorized and inverted in place.
 _MATRICES = 1.2
 
 
 def leave_one_out(
     K: FloatArray, Y: FloatArray, weights: FloatArray | None, alpha: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Coefficients of a ridge regression, and the residual of each point predicted from all the others.
+    """Coefficients and leave-one-out residuals of a ridge regression.
 
-    With a = (K + alpha / weights)^-1 y the residual of point i is a_i over the i-th diagonal entry of the inverse.
+    With a = (K + alpha / weights)^-1 y, the residual of point i is a_i divided by the i-th diagonal entry of the
+    inverse.
 
     Parameters
     ----------
     K : ndarray of shape (n, n)
-        Overwritten where its columns are contiguous. In float32 all is done in float32, in half of the time.
+        Overwritten if its columns are contiguous. Its precision is that of the computation.
     Y : ndarray of shape (n, n_targets)
     weights : ndarray of shape (n,) or None
-        Positive: how many times each point counts.
+        Positive weights of the points.
     alpha : float
 
     Returns
@@ -53,7 +54,7 @@ def leave_one_out(
     Raises
     ------
     LinAlgError
-        Where the matrix is not definite to rounding.
+        If the matrix is not positive definite up to rounding errors.
     """
     shifted = np.asfortranarray(K)
     shifted[np.diag_indices_from(shifted)] += alpha if weights is None else alpha / weights
@@ -71,7 +72,7 @@ def leave_one_out(
 
 @dataclass(frozen=True, eq=False)
 class ExactRidge:
-    """A ridge regression of a kernel matrix: coefficients and leave-one-out residuals, of shape (n, n_targets)."""
+    """Ridge regression of a kernel matrix: coefficients and leave-one-out residuals, of shape (n, n_targets)."""
 
     alpha: float
     coefficients: FloatArray
@@ -79,33 +80,42 @@ class ExactRidge:
 
 
 def ridge_walk(
-    kernel: Kernel, X: FloatArray, Y: FloatArray, weights: FloatArray | None, alphas: Sequence[float], start: int
+    kernel: Kernel,
+    X: FloatArray,
+    Y: FloatArray,
+    weights: FloatArray | None,
+    alphas: Sequence[float],
+    start: int,
+    *,
+    double_points: int = _DOUBLE_POINTS,
 ) -> list[ExactRidge]:
-    """Regressions for one ridge after the other, as long as the mean squared leave-one-out residual falls.
+    """Regressions for smaller and larger ridges as long as the mean squared leave-one-out residual decreases.
 
     Parameters
     ----------
     kernel : Kernel
-        Without white noise.
+        Kernel without white noise.
     X : ndarray of shape (n, d)
     Y : ndarray of shape (n, n_targets)
     weights : ndarray of shape (n,) or None
     alphas : sequence of float
-        Ascending.
+        Ridges in ascending order.
     start : int
-        The place among them from which the walk goes to smaller ridges, and to larger ones where these are no better.
+        Index of the first ridge. Smaller ridges are tried next, and larger ones if the smaller are no better.
+    double_points : int
+        Number of points above which the matrix is in float32 if the ridge permits it.
 
     Returns
     -------
     list of ExactRidge
-        All that were solved; ridges with which the matrix is not definite to rounding are passed over.
+        Regressions that were solved. Ridges with which the matrix is not positive definite are skipped.
 
     Raises
     ------
     LinAlgError
-        Where the matrix is not definite with any ridge.
+        If the matrix is not positive definite with any ridge.
     MemoryError
-        Where the matrix does not fit into free memory.
+        If the matrix does not fit into free memory.
     """
     remedy = "a compressed fit, by memory, rank or tol"
     machine.require_memory(int(_MATRICES * 8 * len(X) ** 2), remedy, what="regression")
@@ -117,7 +127,7 @@ def ridge_walk(
         if place not in errors:
             errors[place] = math.inf
             with suppress(linalg.LinAlgError):
-                K = _matrix(kernel, double, alphas[place], weights)
+                K = _matrix(kernel, double, alphas[place], weights, double_points)
                 both = (each.astype(np.float64) for each in leave_one_out(K, Y, weights, alphas[place]))
                 found = ExactRidge(alphas[place], *both)
                 errors[place] = mean_square(found.left_out, exponent, weights)
@@ -133,10 +143,10 @@ def ridge_walk(
     return solved
 
 
-def _matrix(kernel: Kernel, X: FloatArray, alpha: float, weights: FloatArray | None) -> FloatArray:
-    """The kernel matrix by contiguous columns, in float32 where it is large and the ridge is above the rounding."""
+def _matrix(kernel: Kernel, X: FloatArray, alpha: float, weights: FloatArray | None, double_points: int) -> FloatArray:
+    """Kernel matrix in Fortran order, in float32 if it is large and the ridge exceeds the rounding errors."""
     n, least = len(X), alpha if weights is None else alpha / float(weights.max())
-    if n <= _DOUBLE_POINTS or least < n * float(np.finfo(np.float32).eps):
+    if n <= double_points or least < n * float(np.finfo(np.float32).eps):
         return kernel(X).T
     K: FloatArray = np.empty((n, n), dtype=np.float32, order="F")
     for tile in tiles(n, n):
@@ -145,12 +155,12 @@ def _matrix(kernel: Kernel, X: FloatArray, alpha: float, weights: FloatArray | N
 
 
 def mean_square(residuals: FloatArray, exponent: int, weights: FloatArray | None) -> float:
-    """Mean square of residuals over a power of two: their own squares may overflow or vanish."""
+    """Mean square of residuals divided by a power of two, since their squares can overflow or underflow."""
     return float(np.average((np.ldexp(residuals, -exponent) ** 2).mean(axis=1), weights=weights))
 
 
 def walk(error: Callable[[int], float], start: int, limits: tuple[int, int]) -> int:
-    """The place between the limits from which no step lowers the error: down from ``start``, or else up."""
+    """Local minimum of an error within the limits: from ``start`` down, and up if that is no better."""
     best, (first, last) = start, limits
     while not math.isfinite(error(best)) and best < last:
         best += 1
@@ -161,17 +171,17 @@ def walk(error: Callable[[int], float], start: int, limits: tuple[int, int]) -> 
 
 
 def seconds_of_walk(n: int, steps: int) -> float:
-    """Time that so many regressions of ``n`` points take, by the pace of one of a few."""
+    """Estimated time of ``steps`` regressions of ``n`` points."""
     return steps * _pace() * n**3
 
 
 def rows_of_walk(seconds: float, steps: int) -> int:
-    """How many points so many regressions may have in a given time."""
+    """Number of points for which ``steps`` regressions take a given time."""
     return int((seconds / (steps * _pace())) ** (1 / 3))
 
 
 def _pace() -> float:
-    """Seconds of a regression for each cube of the points."""
+    """Measured seconds of a regression divided by the cube of the number of points."""
     begun = time.perf_counter()
     with single_threaded():
         leave_one_out(np.eye(_PILOT_ROWS, order="F"), np.ones((_PILOT_ROWS, 1)), None, 1.0)

@@ -1,4 +1,4 @@
-"""Functions of new points, at a cost that does not depend on the number of points they were learnt from."""
+"""Prediction functions whose cost does not depend on the number of training points."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from blockbasis.kernels import Kernel
 
 @dataclass(frozen=True, eq=False)
 class Expansion:
-    """Functions f(x) = K(x, S_i) W_i, i the cluster of the nearest centre: all that prediction needs.
+    """Functions f(x) = K(x, S_i) W_i, where i is the cluster with the nearest centre.
 
-    Near the border between clusters f(x) is a weighted mean of the functions of the clusters nearby.
+    Near the border between clusters, f(x) is a weighted mean of the functions of the clusters nearby.
 
     Parameters
     ----------
     kernel : Kernel
     centers : ndarray of shape (n_clusters, d)
-        In the coordinates of the kernel, as the points.
+        Centres of the clusters, in the coordinates of the kernel, like the points.
     points : tuple of ndarray of shape (m_i, d)
         S_i of each cluster.
     weights : tuple of ndarray of shape (m_i, n_outputs)
         W_i of each cluster.
     blend : Blend
-        The weights of the clusters in that mean.
+        Weights of the clusters in that mean.
     """
 
     kernel: Kernel
@@ -43,7 +43,7 @@ class Expansion:
         return int(self.weights[0].shape[1])
 
     def __call__(self, X: FloatArray, n_jobs: int) -> FloatArray:
-        """Values at new points, of shape (m, n_outputs), in memory that does not grow with m beyond the result."""
+        """Values at new points, of shape (m, n_outputs). Memory beyond the result does not grow with m."""
         widest, core = max(len(points) for points in self.points), self.kernel.core
         pieces = [(core, X[tile]) for tile in tiles(len(X), max(widest, len(self.centers), self.n_outputs))]
         with single_threaded():
@@ -62,7 +62,7 @@ class Expansion:
         slopes = np.zeros((*Z.shape, self.n_outputs))
         for (i, rows, weights), moving in zip(shares, self.blend.slopes(Z, self.centers, shares), strict=True):
             slopes[rows] += weights[:, np.newaxis, np.newaxis] * core.gradient(Z[rows], self.points[i], self.weights[i])
-            if moving.any():  # where the weights change, so does their mean of the functions
+            if moving.any():  # product rule: gradients of the weights times the functions
                 values = kernel_rows(core, Z[rows], self.points[i]) @ self.weights[i]
                 slopes[rows] += moving[:, :, np.newaxis] * values[:, np.newaxis, :]
         return slopes if into is None else into.transposed(slopes)
@@ -76,16 +76,16 @@ class Expansion:
 
 
 def whole_expansion(kernel: Kernel, X: FloatArray, coefficients: FloatArray) -> Expansion:
-    """The function K(x, X) coefficients, of all points in one cluster."""
+    """The function K(x, X) @ coefficients, with all points in one cluster."""
     points = kernel.coordinates(X)
     return Expansion(kernel, points.mean(axis=0, keepdims=True), (points,), (coefficients,))
 
 
 def kernel_rows(kernel: Kernel, X: FloatArray, points: FloatArray) -> FloatArray:
-    """K(X, points), in the finer precision of both.
+    """K(X, points) in the higher precision of both.
 
-    As the transpose of K(points, X): distances are centred on the first of both, and no new point, however far, is to
-    blur those of others.
+    It is computed as the transpose of K(points, X), since distances are centred on the first argument. A new point far
+    from the others does not add rounding errors to their distances then.
     """
     dtype = np.result_type(X, points)
     return kernel.block(points.astype(dtype, copy=False), X.astype(dtype, copy=False)).T

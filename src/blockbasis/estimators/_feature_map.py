@@ -1,4 +1,4 @@
-"""Maps from points to explicit features of a compressed kernel."""
+"""Explicit feature maps of compressed kernels."""
 
 from __future__ import annotations
 
@@ -20,37 +20,39 @@ from blockbasis.operators.inner import InnerMatrix
 from blockbasis.operators.shortening import held_variance, shortened
 from blockbasis.solvers.components import rank_slices
 
-#: Inner matrices of more columns are decomposed by subspace iteration: so many products, with so many more vectors.
-_DENSE = 1500
+#: Inner matrices with more columns than _DECOMPOSED are replaced by subspace iterations, with _PRODUCTS products and
+#: _MORE_VECTORS vectors beyond the number of components.
+_DECOMPOSED = 1500
 _PRODUCTS = 3
 _MORE_VECTORS = 20
-#: Eigenvalues below this share of the largest have no components.
+#: Eigenvalues below this share of the largest are dropped.
 _NEGLIGIBLE = {np.dtype(np.float64): 1e-13, np.dtype(np.float32): 1e-7}
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureMap:
-    """phi(x) = K(x, S_i) T_i L_i, i the cluster of the nearest centre.
+    """Features phi(x) = K(x, S_i) T_i L_i, where i is the cluster with the nearest centre.
 
     Parameters
     ----------
     kernel : Kernel
     centers : ndarray of shape (n_clusters, d)
-        In the coordinates of the kernel, as the points.
+        Centres of the clusters, in the coordinates of the kernel, like the points.
     points : tuple of ndarray of shape (m_i, d)
         S_i of each cluster.
     coefficients : tuple of ndarray of shape (m_i, r_i)
         T_i of each cluster.
     roots : tuple of ndarray of shape (r_i, n_shared + p_i)
-        L_i of each cluster: first the columns that all clusters share, then its own.
+        L_i of each cluster: first the columns that all clusters share, then the columns of the cluster.
     n_shared : int
+        Number of shared columns.
     sparse : bool
-        Whether features are a sparse matrix. An array holds the shared columns only.
+        Whether the features are a sparse matrix. A dense array contains the shared columns only.
 
     Notes
     -----
-    phi(x) is shortened where its squared norm exceeds k(x, x): far from the points that T_i was fitted to K(x, S_i) T_i
-    can become far too long.
+    phi(x) is scaled down if its squared norm exceeds k(x, x). Far from the points to which T_i was fitted, the norm of
+    K(x, S_i) T_i can be much too large.
     """
 
     kernel: Kernel
@@ -63,7 +65,7 @@ class FeatureMap:
 
     @classmethod
     def of(cls, A: BlockBasis, shared: FloatArray, own: Sequence[FloatArray] | None) -> FeatureMap:
-        """Of a factorization, by roots of its inner matrix: ``shared`` columns, and those of each cluster if sparse."""
+        """Feature map of a factorization, from the ``shared`` and ``own`` columns of a root of its inner matrix."""
         assert A.kernel is not None
         roots = [shared[block] for block in rank_slices(A.ranks)]
         if own is not None:
@@ -72,7 +74,7 @@ class FeatureMap:
             A.kernel,
             A.partition.centers,
             tuple(extension.points for extension in A.extensions),
-            # Contiguous, as they are in a file: products have the same bits after loading.
+            # Contiguous, as after loading, so that products are bitwise equal.
             tuple(np.ascontiguousarray(extension.coefficients) for extension in A.extensions),
             tuple(np.ascontiguousarray(root, dtype=A.dtype) for root in roots),
             shared.shape[1],
@@ -81,7 +83,7 @@ class FeatureMap:
 
     @property
     def _ends(self) -> IntArray:
-        """Where the columns of each cluster end, and those of the next begin."""
+        """Index of the column after the last one of each cluster."""
         return np.cumsum([self.n_shared, *(root.shape[1] - self.n_shared for root in self.roots)])
 
     @property
@@ -89,7 +91,7 @@ class FeatureMap:
         return int(self._ends[-1])
 
     def __call__(self, X: FloatArray, n_jobs: int) -> FloatArray | csr_array:
-        """Features of new points: an array, or a sparse matrix."""
+        """Features of new points, as a dense array or a sparse matrix."""
         core, places = self.kernel.core, self.kernel.coordinates(X)
         clusters = by_cluster(places, self.centers)
         widths = np.empty(len(X), dtype=np.intp)
@@ -116,19 +118,21 @@ class FeatureMap:
         return np.concatenate((np.arange(self.n_shared), np.arange(self._ends[i], self._ends[i + 1])))
 
     def _features(self, core: Kernel, X: FloatArray, i: int) -> FloatArray:
-        """phi(x) of mapped points in cluster ``i``."""
+        """Features of mapped points in cluster ``i``."""
         found = kernel_rows(core, X, self.points[i]) @ self.coefficients[i] @ self.roots[i]
         return shortened(found, held_variance(found), core.diagonal(X))
 
 
-def leading_root(inner: InnerMatrix, count: int, rng: np.random.Generator) -> FloatArray:
-    """W of ``count`` columns at the most, such that W Wᵀ is the leading part of C and C - W Wᵀ is semi-definite.
+def leading_root(
+    inner: InnerMatrix, count: int, rng: np.random.Generator, *, decomposed: int = _DECOMPOSED
+) -> FloatArray:
+    """Matrix W of at most ``count`` columns, where W Wᵀ approximates C and C - W Wᵀ is positive semi-definite.
 
-    Of a large C the leading eigenvectors are approximate; the Nystroem formula on the space that they span leaves a
-    remainder that is semi-definite all the same.
+    W has the leading eigenvectors of C. If C has more than ``decomposed`` columns, they are approximate, and W is
+    computed by the Nystroem formula on the space that they span, so that C - W Wᵀ is positive semi-definite as well.
     """
     height = inner.shape[0]
-    if height <= max(_DENSE, 2 * count):
+    if height <= max(decomposed, 2 * count):
         values, vectors = leading_eigenpairs(symmetric(inner.todense()), min(count, height))
         kept = values > _NEGLIGIBLE[inner.dtype] * values[0]
         return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))
@@ -141,7 +145,7 @@ def leading_root(inner: InnerMatrix, count: int, rng: np.random.Generator) -> Fl
 
 
 def own_roots(inner: InnerMatrix, shared: FloatArray, count: int) -> list[FloatArray]:
-    """For each cluster, ``count`` columns at the most of a root of its block of C - W Wᵀ, W the ``shared`` columns."""
+    """For each cluster, at most ``count`` columns of a root of its block of C - W Wᵀ, where W is ``shared``."""
     roots = []
     for i, block in enumerate(rank_slices(np.diff(inner.row_offsets))):
         own = symmetric(inner.block(i, i))
@@ -153,9 +157,9 @@ def own_roots(inner: InnerMatrix, shared: FloatArray, count: int) -> list[FloatA
 
 
 def left_out(inner: InnerMatrix, shared: FloatArray, own: Sequence[FloatArray] | None) -> float:
-    """Squared Frobenius norm of C - W Wᵀ, less L_i L_iᵀ in the diagonal blocks where clusters have roots of their own.
+    """Squared Frobenius norm of C - W Wᵀ, minus L_i L_iᵀ in the diagonal blocks if clusters have their own roots.
 
-    With G = Wᵀ W the norm of C - W Wᵀ is |C|² - 2 tr(Wᵀ C W) + |G|²: no matrix of the size of C is formed.
+    With G = Wᵀ W, the squared norm of C - W Wᵀ is |C|² - 2 tr(Wᵀ C W) + |G|². No matrix of the size of C is formed.
     """
     gram = shared.T @ shared
     left = inner.energy - 2 * float(np.einsum("ij,ij->", shared, inner @ shared)) + energy_of(gram)

@@ -1,4 +1,4 @@
-"""Intervals around predictions, from leave-one-out residuals over a local deviation.
+"""Prediction intervals from leave-one-out residuals that are divided by a local mean residual.
 
 References
 ----------
@@ -17,25 +17,25 @@ from sklearn.neighbors import NearestNeighbors
 
 from blockbasis._utils.typing import FloatArray, IntArray
 
-#: Points whose residuals are kept, at most.
+#: Maximum number of points whose residuals are stored.
 _POINTS = 4_000
-#: Neighbours that make a local deviation, and how many typical residuals are averaged with theirs.
+#: Number of neighbours in a local mean residual, and the weight of the mean over all points, as a number of points.
 _NEIGHBOURS = 32
 _TYPICAL = 8
 
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
-    """Sizes of leave-one-out residuals at some points, and the deviations around them.
+    """Absolute leave-one-out residuals at some points.
 
     Parameters
     ----------
     points : ndarray of shape (m, d)
-        In the coordinates of the kernel.
+        Points in the coordinates of the kernel.
     sizes : ndarray of shape (m, n_targets)
         Absolute residuals.
     weights : ndarray of shape (m,)
-        How many times each counts.
+        Weights of the points.
     """
 
     points: FloatArray
@@ -43,12 +43,12 @@ class Residuals:
     weights: FloatArray
 
     def deviations(self, X: FloatArray | None = None) -> FloatArray:
-        """Local deviations: mean residuals of the nearest points, drawn a little towards the mean of all.
+        """Mean absolute residuals of the nearest points, shrunk towards the mean over all points.
 
         Parameters
         ----------
         X : ndarray of shape (n, d) or None
-            In the coordinates of the kernel. None is the points themselves, each without its own residual.
+            Points in the coordinates of the kernel. None for the stored points, each without its own residual.
 
         Returns
         -------
@@ -67,7 +67,7 @@ class Residuals:
         return np.asarray(np.maximum((nearby + pull * typical) / (shares.sum(axis=1)[:, np.newaxis] + pull), tiny))
 
     def factors(self, coverage: float) -> FloatArray:
-        """By what to multiply deviations, for each target, so that a new residual is smaller with this probability."""
+        """For each target, the factor with which deviations bound a new residual with probability ``coverage``."""
         scores = self.sizes / self.deviations()
         order = np.argsort(scores, axis=0)
         total = self.weights.sum() + self.weights.mean()  # the new point counts as one more
@@ -77,8 +77,13 @@ class Residuals:
 
 
 def some_residuals(
-    points: FloatArray, left_out: FloatArray, weights: FloatArray | None, rng: np.random.Generator
+    points: FloatArray,
+    left_out: FloatArray,
+    weights: FloatArray | None,
+    rng: np.random.Generator,
+    *,
+    most: int = _POINTS,
 ) -> Residuals:
-    """Residuals at points drawn at random, or at all where these are few."""
-    rows: IntArray = np.sort(rng.permutation(len(points))[:_POINTS])
+    """Residuals at ``most`` random points, or at all points if they are fewer."""
+    rows: IntArray = np.sort(rng.permutation(len(points))[:most])
     return Residuals(points[rows], np.abs(left_out[rows]), np.ones(len(rows)) if weights is None else weights[rows])

@@ -1,14 +1,16 @@
-"""The marginal likelihood of a Gaussian process, its gradient, and its maximum over all hyperparameters.
+"""Marginal likelihood of a Gaussian process, its gradient, and its maximum over the hyperparameters.
 
-It is the exact one, of samples small enough for a dense Cholesky factorization. A random sample of many points knows
-the long scales and nothing below the distance of its points; so it is joined by patches of points next to each other,
-each an independent data set of the same process (a composite likelihood: Varin, Reid, Firth, Statistica Sinica 2011).
+The likelihood is exact, for samples that are small enough for a dense Cholesky factorization. A random sample of many
+points contains no information about lengths below the distances of its points. Patches of neighbouring points are
+therefore added, as independent data sets of the same process (a composite likelihood: Varin, Reid, Firth, Statistica
+Sinica 2011).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -16,41 +18,47 @@ import numpy as np
 from scipy import linalg, optimize
 from scipy.linalg import lapack
 
+from blockbasis._utils.parallel import single_threaded
 from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.kernels import Kernel, Scaled, Sum, White
 from blockbasis.kernels.hyperparameters import are_lengths, log_parameters, sensitivities, with_log_parameters
 from blockbasis.partition import nearest_points
 
-#: Points of the random sample, of a patch, and of all patches.
+#: Numbers of points of the random sample and of a patch, and number of patches.
 SAMPLE_POINTS = 1_500
 _PATCH_POINTS = 150
 _PATCHES = 10
-#: The first start is the best of these multiples of all lengths and shares of noise, on so many points.
+#: The first start is the best combination of these multiples of all lengths and these shares of noise, which are
+#: compared on _TRIAL_POINTS points.
 _MULTIPLES = 4.0 ** np.arange(-3, 4)
 _NOISES = (0.5, 0.05, 0.005)
 _TRIAL_POINTS = 300
-#: Hyperparameters stay within this factor of their start, and the noise above this share of the targets' variance.
+#: Matrices of at most this many points are factorized by one thread. On a busy machine, several threads that wait for
+#: each other took 100 times as long for 250 points.
+_ONE_THREAD_POINTS = 500
+#: Bounds: hyperparameters change at most by this factor, and the noise is at least this share of the variance of the
+#: targets.
 _FARTHEST = 1e6
 _LEAST_NOISE = 1e-8
-#: Standard deviation of the logarithms from which further searches start.
+#: Standard deviation of the logarithms of the random starts.
 _SPREAD = 1.5
-#: A search ends where steps gain less than this, or slopes are less, for each point.
+#: Stopping criteria of L-BFGS-B, for the likelihood per point.
 _OPTIONS = {"ftol": 1e-7, "gtol": 1e-5, "maxiter": 200}
-#: Stands for minus the likelihood of what cannot be factored.
+#: Value of minus the likelihood if the covariance cannot be factorized.
 _IMPOSSIBLE = 1e25
 
 
 class Sample(NamedTuple):
-    """Some of the data.
+    """Points and targets of a likelihood.
 
     Parameters
     ----------
     X : ndarray of shape (n, d)
-        In float64.
+        Points in float64.
     Y : ndarray of shape (n, n_targets)
-        Around their mean.
+        Targets minus their mean.
     noise : ndarray of shape (n,)
-        Variances beside those of the covariance.
+        Given variances of the noise, which are added to those of the covariance.
     """
 
     X: FloatArray
@@ -63,16 +71,16 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True)
 class Covariance:
-    """The prior ``signal_variance * kernel`` and its noise, where that is fitted; and what of it is free.
+    """Prior covariance ``signal_variance * kernel`` plus noise, and which of its hyperparameters are fitted.
 
     Parameters
     ----------
     kernel : Kernel
     signal_variance : float
     noise : float
-        0 where the noise is given with the data.
+        Variance of the noise; 0 if it is given with the data, and fitted otherwise.
     free_kernel, free_signal : bool
-        Whether these are to be fitted. The noise is, unless it is 0.
+        Whether the kernel and the signal variance are fitted.
     """
 
     kernel: Kernel
@@ -83,18 +91,18 @@ class Covariance:
 
     @property
     def whole(self) -> Kernel:
-        """The covariance as one kernel."""
+        """Covariance as one kernel."""
         scaled = Scaled(self.kernel, self.signal_variance)
         return Sum((scaled, White(self.noise))) if self.noise else scaled
 
     @property
     def free(self) -> FloatArray:
-        """Which of the parameters of the whole are to be fitted."""
+        """Mask of the parameters of `whole` that are fitted."""
         flags = [self.free_signal, *[self.free_kernel] * len(log_parameters(self.kernel)), *[True] * bool(self.noise)]
         return np.array(flags)
 
     def with_parameters(self, values: FloatArray) -> Covariance:
-        """The same with other logarithms of its parameters; what is not free stays as it is."""
+        """Covariance with other logarithms of the free parameters."""
         count = len(values) - bool(self.noise)
         return replace(
             self,
@@ -105,12 +113,12 @@ class Covariance:
 
 
 def log_likelihood(covariance: Kernel, sample: Sample) -> tuple[float, FloatArray]:
-    """Logarithm of the marginal likelihood, summed over the targets, and its gradient by the log-parameters.
+    """Log marginal likelihood, summed over the targets, and its gradient with respect to the log-parameters.
 
     Raises
     ------
     numpy.linalg.LinAlgError
-        Where the covariance of the targets is not positive definite.
+        If the covariance of the targets is not positive definite.
     """
     X, Y, noise = sample
     n, n_targets = Y.shape
@@ -120,23 +128,27 @@ def log_likelihood(covariance: Kernel, sample: Sample) -> tuple[float, FloatArra
     dual = linalg.cho_solve((factor, True), Y, check_finite=False)
     logdet = 2 * float(np.log(np.diagonal(factor)).sum())
     value = -0.5 * (float(np.vdot(Y, dual)) + n_targets * (logdet + n * math.log(2 * math.pi)))
-    inverse, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)  # of which the lower triangle counts
+    inverse, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)  # only the lower triangle is set
     weights = dual @ dual.T - n_targets * (np.tril(inverse) + np.tril(inverse, -1).T)
     return value, 0.5 * sensitivities(covariance, X, weights)
 
 
-def most_likely(start: Covariance, data: Sample, n_restarts: int, rng: np.random.Generator) -> Covariance:
-    """The covariance of largest likelihood, from a start for targets of variance about 1.
+def most_likely(
+    start: Covariance, data: Sample, n_restarts: int, rng: np.random.Generator, *, sample_points: int = SAMPLE_POINTS
+) -> Covariance:
+    """Maximize the likelihood. The start is meant for targets whose variance is about 1.
 
     Parameters
     ----------
     start : Covariance
         Multiples of its lengths, and other noises, are tried first.
     data : Sample
-        Of more than 1,500 points, a random sample of so many tells all hyperparameters; then patches join it.
+        With more than ``sample_points`` points, the maximum for a random sample of them is found first. It is the start
+        of a search with the patches added.
     n_restarts : int
-        Further searches on the random sample, from random places.
+        Number of additional searches on the random sample, from random starts.
     rng : Generator
+    sample_points : int
 
     Returns
     -------
@@ -144,27 +156,34 @@ def most_likely(start: Covariance, data: Sample, n_restarts: int, rng: np.random
     """
     if not start.free.any():
         return start
+    with single_threaded() if len(data.X) <= _ONE_THREAD_POINTS else nullcontext():
+        return _searched(start, data, n_restarts, rng, sample_points)
+
+
+def _searched(
+    start: Covariance, data: Sample, n_restarts: int, rng: np.random.Generator, sample_points: int
+) -> Covariance:
     n = len(data.X)
-    chosen = np.arange(n) if n <= SAMPLE_POINTS else np.sort(rng.choice(n, SAMPLE_POINTS, replace=False))
+    chosen = np.arange(n) if n <= sample_points else np.sort(rng.choice(n, sample_points, replace=False))
     sample = data.rows(chosen)
     first = _best_start(start, sample.rows(rng.permutation(len(chosen))[:_TRIAL_POINTS]))
     origin, free = log_parameters(first.whole), start.free
     places = [origin, *(origin + _SPREAD * free * rng.normal(size=(n_restarts, len(origin))))]
     best, _ = min((_climbed(first.with_parameters(at), [sample]) for at in places), key=lambda found: found[1])
-    if n > SAMPLE_POINTS:
+    if n > sample_points:
         best, _ = _climbed(best, [sample, *_patches(best.kernel, data, rng)])
     return best
 
 
 def _patches(kernel: Kernel, data: Sample, rng: np.random.Generator) -> list[Sample]:
-    """Points around some of the points, next to each other in the coordinates of the kernel."""
+    """Patches: the nearest neighbours of some random points, in the coordinates of the kernel."""
     Z = kernel.coordinates(data.X)
     places = Z[rng.choice(len(Z), _PATCHES, replace=False)]
     return [data.rows(np.sort(rows)) for rows in nearest_points(Z, places, _PATCH_POINTS)]
 
 
 def _best_start(start: Covariance, sample: Sample) -> Covariance:
-    """The best multiple of all lengths, and noise, of a few."""
+    """Best combination of a multiple of all lengths and a noise."""
     theta, lengths = log_parameters(start.whole), start.free & are_lengths(start.whole)
     values = {}
     for multiple in _MULTIPLES if lengths.any() else (1.0,):
@@ -177,7 +196,7 @@ def _best_start(start: Covariance, sample: Sample) -> Covariance:
 
 
 def _climbed(start: Covariance, samples: Sequence[Sample]) -> tuple[Covariance, float]:
-    """The top of the hill that a start is on, and minus its log-likelihood for each point."""
+    """Local maximum from a start by L-BFGS-B, and minus its log-likelihood per point."""
     theta, free = log_parameters(start.whole), start.free
     low, high = theta - math.log(_FARTHEST), theta + math.log(_FARTHEST)
     if start.noise:
@@ -198,7 +217,7 @@ def _climbed(start: Covariance, samples: Sequence[Sample]) -> tuple[Covariance, 
 
 
 def _negative(covariance: Covariance, samples: Sequence[Sample]) -> tuple[float, FloatArray]:
-    """Minus the log-likelihood of independent samples for each of their points, and its gradient."""
+    """Minus the log-likelihood of independent samples per point, and its gradient."""
     whole, count = covariance.whole, sum(len(sample.X) for sample in samples)
     try:
         found = [log_likelihood(whole, sample) for sample in samples]

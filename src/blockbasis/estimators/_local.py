@@ -1,7 +1,8 @@
-"""Regressions of the data themselves around each cluster, beside the one of the compressed matrix.
+"""Ridge regressions of the data in and near each cluster, which correct the regression of the compressed matrix.
 
-A compressed matrix sees far and coarsely; a regression of a cluster and what is next to it sees near and finely. Both
-predict every point from the others, and from these errors their shares follow.
+The compressed matrix represents interactions over long distances with a small rank. A regression of the points in and
+near a cluster resolves short distances. The prediction is a mixture of both, and the leave-one-out residuals of both
+determine their shares.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from blockbasis.estimators._expansion import Expansion
 from blockbasis.kernels import Kernel
 from blockbasis.operators.block_basis import BlockBasis
 
-#: Of the kernel columns of each cluster's points, one column for each target.
+#: For each cluster, the weights of its kernel columns, with one column for each target.
 LocalWeights: TypeAlias = tuple[FloatArray, ...]
 
-#: Points for each unit of rank, beyond those which the basis of a cluster was made from, that data are fitted by.
+#: Number of kernel columns per unit of rank that a local regression has in addition to the landmarks of the basis.
 LOCAL_POINTS_PER_RANK = 7
-#: Where a point's prediction rests on itself by more than this, nothing is known of it without it.
+#: Above this leverage, the leave-one-out prediction of a point is taken as zero.
 _ALONE = 1 - 1e-6
 
 
@@ -40,19 +41,19 @@ def regressed_locally(
     around: Sequence[Surroundings],
     n_jobs: int,
 ) -> tuple[list[LocalWeights], FloatArray]:
-    """Ridge regressions of the targets around each cluster, for one set of ridges after the other.
+    """Ridge regressions of the points in and near each cluster, for each set of ridges.
 
     Parameters
     ----------
     A : BlockBasis
-        Whose clusters and kernel these are.
+        Compressed matrix, which determines the clusters and the kernel.
     X : ndarray of shape (n, d)
     Y : ndarray of shape (n, n_targets)
     alphas : sequence of ndarray of shape (n_targets,)
     weights : ndarray of shape (n,) or None
         Positive: how many times each point counts.
     around : sequence of Surroundings
-        Of A.
+        One for each cluster of A.
     n_jobs : int
 
     Returns
@@ -60,7 +61,7 @@ def regressed_locally(
     fitted : list of tuple of ndarray of shape (m_i, n_targets)
         For each of ``alphas``, the weights of the kernel columns of each cluster's points.
     left_out : ndarray of shape (n_alphas, n, n_targets)
-        y_i less the prediction, without point i, of the regressions of the clusters that share it.
+        y_i minus the prediction at point i by the regressions of the clusters that share it, fitted without point i.
     """
     left_out = np.zeros((len(alphas), *Y.shape))
     core, X = mapped(A, X)
@@ -74,7 +75,7 @@ def regressed_locally(
 
 
 def _shared_points(A: BlockBasis, X: FloatArray) -> list[tuple[IntArray, FloatArray]]:
-    """Points that each cluster has a share in, and its shares; none for a cluster that is no point's nearest."""
+    """For each cluster, the points whose predictions it contributes to, and its weights in them."""
     found = {i: (rows, shares) for i, rows, shares in Blend.of(A.partition, X).shares(X, A.partition.centers)}
     return [found.get(i, (np.empty(0, dtype=np.intp), np.empty(0))) for i in range(A.n_clusters)]
 
@@ -88,13 +89,13 @@ def _regress(
     own: IntArray,
     alphas: Sequence[FloatArray],
 ) -> tuple[list[FloatArray], FloatArray]:
-    """Weights of the columns for each set of ridges, and leave-one-out residuals of a cluster's ``own`` share.
+    """Weights of the columns for each set of ridges, and leave-one-out residuals at the points ``own``.
 
-    A point's residual without itself is its residual over 1 less its leverage, what its prediction rests on itself;
-    of a point that the fit has not seen that is nothing.
+    The leave-one-out residual of a point is its residual divided by one minus its leverage. The leverage is zero for
+    points that are not among the rows of the fit.
     """
     points, seen = around.points, around.rows
-    every = np.union1d(seen, own)  # the rows of a large cluster are some of its points only
+    every = np.union1d(seen, own)  # a large cluster is fitted to a part of its points
     columns = kernel.block(X[every], points).astype(np.float64, copy=False)
     mine = columns[np.searchsorted(every, own)]
     if len(every) > len(seen):
@@ -120,11 +121,11 @@ def _regress(
 
 
 def best_shares(compressed: FloatArray, local: FloatArray, weights: FloatArray | None) -> FloatArray:
-    """The share of the local regression in the mixture of both that has the least squared residuals, per target."""
+    """For each target, the share of the local regression that minimizes the squared residuals of the mixture."""
     weights = np.ones(len(local)) if weights is None else weights
     difference = compressed - local
     largest = np.abs(difference).max(axis=0)
-    unit = np.where(largest > 0, largest, 1)  # squares shall not overflow
+    unit = np.where(largest > 0, largest, 1)  # prevents overflow of the squares
     gained, spread = weights @ (compressed / unit * (difference / unit)), weights @ (difference / unit) ** 2
     shares = np.divide(gained, spread, out=np.zeros_like(spread), where=spread > 0)
     return np.asarray(np.clip(shares, 0, 1))
@@ -133,7 +134,7 @@ def best_shares(compressed: FloatArray, local: FloatArray, weights: FloatArray |
 def mixed(
     continuation: Expansion, around: Sequence[Surroundings], weights: Sequence[FloatArray], shares: FloatArray
 ) -> Expansion:
-    """``shares`` of local regressions with these weights, and the rest of a continuation by the first points."""
+    """Mixture of local regressions, with these ``weights`` and ``shares``, and a continuation."""
     both = []
     for place, coarse, fine in zip(around, continuation.weights, weights, strict=True):
         together = shares * fine

@@ -1,12 +1,13 @@
-"""Gaussian processes given many data: near data exactly, data farther away through inducing points.
+"""Posterior of a Gaussian process with many data: exact for near data, and with inducing points for all others.
 
-Prior: the fully independent training conditional (FITC) of some inducing points Z. With phi(x) = L^-1 k(Z, x) and
-L Lᵀ = k(Z, Z), two points have the covariance phi(x)ᵀ phi(x'), and what is left of a point's variance is its own. What
-is left is never negative, and neither is any covariance matrix below: the reason for Z beside the block basis.
+The prior is the fully independent training conditional (FITC) with inducing points Z. Let L Lᵀ = k(Z, Z) and
+phi(x) = L^-1 k(Z, x). The prior covariance of two points is phi(x)ᵀ phi(x'), and the prior variance of a point is
+k(x, x). The difference k(x, x) - |phi(x)|² is never negative, so that all covariance matrices are positive
+semi-definite. The block basis does not have this property, and is not used here.
 
-Each cluster of points takes the data of its neighbourhood out of FITC, and in again with their exact covariance: a
-partially independent conditional (E. Snelson, Z. Ghahramani, AISTATS 2007) whose blocks overlap. Points near the border
-between two clusters have the mean of both, with weights that change continuously.
+For each cluster, FITC is replaced by the exact covariance for the data of its neighbourhood. This is a partially
+independent conditional (E. Snelson, Z. Ghahramani, AISTATS 2007) with overlapping blocks. Near the border between two
+clusters, predictions are weighted means of both, with continuous weights.
 """
 
 from __future__ import annotations
@@ -36,31 +37,34 @@ from blockbasis.partition import QUICK, Partition, kmeans, nearest, nearest_poin
 INDUCING_POINTS = 500
 CLUSTER_POINTS = 500
 _NEIGHBOURHOOD_POINTS = 1_500
-#: Clusters across a gap: so many at most, among so many of the nearest, by every fourth of so many of their points.
+#: Neighbourhoods include points of at most _FACING clusters across a gap, of the _CANDIDATES nearest ones: of the _SIDE
+#: points nearest to the gap, every fourth.
 _FACING = 8
 _CANDIDATES = 64
 _SIDE, _EVERY = 40, 4
-#: What is added to the diagonal of a matrix, as a share of its mean: rounding leaves less than that.
+#: Shifts of matrices, relative to the mean of the diagonal, which exceed their rounding errors.
 _ROUNDING = 1e-10
 _PRECISE = 1e-14
 
 
 @dataclass(frozen=True, eq=False)
 class Inducing:
-    """FITC given data: what all clusters share.
+    """Posterior of FITC, which all clusters share.
+
+    The function is phi(x)ᵀ w plus independent noise, and the prior of w is standard normal.
 
     Parameters
     ----------
     kernel : Kernel
-        As a function of mapped points, without white noise.
+        Kernel as a function of mapped points, without white noise.
     points : ndarray of shape (m, d)
-        Z.
+        Inducing points Z.
     root : ndarray of shape (m, m)
-        L.
+        Cholesky factor L.
     precision : ndarray of shape (m, m)
-        B, of the weights w of phi(x)ᵀ w given all data; theirs was the identity.
+        Precision matrix B of the posterior of w.
     evidence : ndarray of shape (m, n_targets)
-        B times the mean of w.
+        B times the posterior mean of w.
     """
 
     kernel: Kernel
@@ -70,7 +74,7 @@ class Inducing:
     evidence: FloatArray
 
     def features(self, X: FloatArray) -> FloatArray:
-        """phi(x) of every row of ``X``."""
+        """Features phi(x) of each row of ``X``."""
         return _features(self.kernel, self.points, self.root, X)
 
     @cached_property
@@ -79,26 +83,26 @@ class Inducing:
         return np.asarray(linalg.cholesky(self.precision, lower=True, check_finite=False))
 
     def covariance(self, X: FloatArray) -> FloatArray:
-        """Covariance of new points given all data."""
+        """Posterior covariance matrix of new points."""
         p = self.features(X)
         spread = linalg.solve_triangular(self.factor, p.T, lower=True, check_finite=False)
         return symmetric(among(self.kernel, X) - p @ p.T + spread.T @ spread)
 
 
 class Near(NamedTuple):
-    """The data of a neighbourhood, once those far away are known.
+    """Data of a neighbourhood, given all other data.
 
     Parameters
     ----------
     features : ndarray of shape (n_near, m)
     far : ndarray of shape (m, m)
-        Cholesky factor of the precision of w given the data far away.
+        Cholesky factor of the precision of w given the data outside of the neighbourhood.
     spread : ndarray of shape (m, n_near)
-        Its inverse times the features: the covariance of phi(x)ᵀ w that is left.
+        Inverse of ``far`` times the features.
     factor : ndarray of shape (n_near, n_near)
         Cholesky factor of the covariance of the near targets.
     weighted : ndarray of shape (n_near, m)
-        Features over the variances that FITC sees the targets with.
+        Features divided by the variances of the targets in FITC.
     """
 
     features: FloatArray
@@ -110,16 +114,17 @@ class Near(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LocalPosterior:
-    """A Gaussian process given data, for a prior of signal variance 1.
+    """Posterior of a Gaussian process with signal variance 1.
 
     Parameters
     ----------
     mean : Expansion
-        One function for each target. The points of each cluster are the inducing points and its neighbourhood.
+        Posterior mean, one function for each target. The points of each cluster are the inducing points and those of
+        its neighbourhood.
     noises : tuple of ndarray of shape (n_near,)
         Variances of the noise in each neighbourhood.
     root, precision, evidence : ndarray
-        Of `Inducing`.
+        As in `Inducing`.
     """
 
     mean: Expansion
@@ -134,7 +139,7 @@ class LocalPosterior:
         return Inducing(self.mean.kernel.core, points, self.root, self.precision, self.evidence)
 
     def variance(self, X: FloatArray, n_jobs: int) -> FloatArray:
-        """Variances of new points: of each cluster, and their mean with the weights that the mean has."""
+        """Variances of new points: weighted means over the clusters, with the weights of the mean function."""
         X = self.mean.kernel.coordinates(X).astype(np.float64, copy=False)
         shares = self.mean.blend.shares(X, self.mean.centers)
         variances = np.zeros(len(X))
@@ -145,7 +150,7 @@ class LocalPosterior:
         return variances
 
     def covariance(self, X: FloatArray) -> FloatArray:
-        """Covariance of new points among each other: the correlations of FITC, with the variances of `variance`."""
+        """Covariance matrix of new points, with the correlations of FITC and the variances of `variance`."""
         variances = self.variance(X, 1)
         found = self._inducing.covariance(self.mean.kernel.coordinates(X).astype(np.float64, copy=False))
         own = np.maximum(np.diagonal(found), np.finfo(np.float64).tiny)
@@ -167,7 +172,7 @@ class LocalPosterior:
 
 
 class Conditioned(NamedTuple):
-    """A posterior, the log-likelihood of the targets and their dual coefficients, all for signal variance 1."""
+    """Posterior, log-likelihood of the targets and dual coefficients, for signal variance 1."""
 
     posterior: LocalPosterior | Posterior
     value: float
@@ -183,7 +188,7 @@ def conditioned(
     rng: np.random.Generator,
     n_jobs: int,
 ) -> Conditioned:
-    """The process of a kernel of signal variance 1, given targets.
+    """Condition the process with signal variance 1 on targets.
 
     Parameters
     ----------
@@ -191,7 +196,7 @@ def conditioned(
     X : ndarray of shape (n, d)
     Y : ndarray of shape (n, n_targets)
     noise : ndarray of shape (n,)
-        Variances of the noise of the targets, that of the kernel included.
+        Variances of the noise of the targets, including the white noise of the kernel.
     n_clusters : int
     rng : Generator
     n_jobs : int
@@ -214,14 +219,14 @@ def conditioned(
 def _induced(
     kernel: Kernel, X: FloatArray, Y: FloatArray, noise: FloatArray, rng: np.random.Generator, n_jobs: int
 ) -> tuple[Inducing, float, FloatArray]:
-    """FITC given all data, the log-likelihood of the targets, and their dual coefficients."""
+    """Posterior of FITC, the log-likelihood of the targets, and their dual coefficients."""
     n, n_targets = Y.shape
     points = X[np.sort(rng.choice(n, min(INDUCING_POINTS, n), replace=False))]
     K = among(kernel, points)
     root = shifted_cholesky(K, _ROUNDING * float(np.trace(K)) / len(K))
 
     def seen(rows: slice) -> tuple[FloatArray, FloatArray]:
-        """Features of some points, and the variances of their targets that these do not hold."""
+        """Features of some points, and the variances of their targets given w."""
         p = _features(kernel, points, root, X[rows])
         return p, _left(kernel, X[rows], p) + noise[rows]
 
@@ -248,11 +253,11 @@ def _induced(
 
 
 def _across(partition: Partition, X: FloatArray) -> list[IntArray]:
-    """For each cluster, points at the far side of the gaps around it.
+    """For each cluster, points on the other side of the gaps around it.
 
-    New points in a gap between clusters want data on all sides of it. The clusters around it are those for which no
-    centre is nearer to the midpoint of both centres than their own (a Gabriel graph); their points nearest to the
-    midpoint are its far side, of which some are enough.
+    Predictions in a gap between clusters need data from all sides. Two clusters face each other if no other centre is
+    nearer to the midpoint of their centres (a Gabriel graph). A part of the points of the other cluster nearest to the
+    midpoint is used.
     """
     centers = partition.centers
     others = nearest_points(centers, centers, min(_CANDIDATES, len(centers)))
@@ -275,7 +280,7 @@ def _near(inducing: Inducing, X: FloatArray, noise: FloatArray) -> Near:
     p = inducing.features(X)
     deviations = np.sqrt(_left(inducing.kernel, X, p) + noise)[:, np.newaxis]
     scaled = p / deviations
-    # Only lower triangles are computed, and read.
+    # Only the lower triangles are computed and read.
     rest = _plus_gram(inducing.precision, -1.0, scaled)
     far = shifted_cholesky(rest, _PRECISE * float(inducing.precision.max()))
     spread = linalg.solve_triangular(far, p.T, lower=True, check_finite=False)
@@ -291,7 +296,7 @@ def _plus_gram(M: FloatArray, factor: float, A: FloatArray) -> FloatArray:
 
 
 def _weights(inducing: Inducing, X: FloatArray, Y: FloatArray, noise: FloatArray) -> FloatArray:
-    """Weights of the kernel columns of the inducing points and of a neighbourhood, in the mean of a cluster."""
+    """Weights of the kernel columns of the inducing points and the neighbourhood in the mean of a cluster."""
     near = _near(inducing, X, noise)
     far_mean = linalg.cho_solve((near.far, True), inducing.evidence - near.weighted.T @ Y, check_finite=False)
     dual = linalg.cho_solve((near.factor, True), Y - near.features @ far_mean, check_finite=False)
@@ -306,7 +311,7 @@ def _features(kernel: Kernel, points: FloatArray, root: FloatArray, X: FloatArra
 
 
 def _left(kernel: Kernel, X: FloatArray, features: FloatArray) -> FloatArray:
-    """What features do not hold of the variance of each point; no less than rounding, by which it may be divided."""
+    """Prior variance of each point minus |phi(x)|², and at least a positive rounding error, since it is a divisor."""
     own = kernel.diagonal(X)
     return np.asarray(np.maximum(own - _squares(features), _PRECISE * own))
 

@@ -1,8 +1,8 @@
-"""Metrics learnt from data: rounds of a kernel ridge regression and the mean outer product of its gradients.
+"""Learn a metric by kernel ridge regressions and the mean outer product of their gradients.
 
-An isotropic kernel is blind to what the columns mean. The gradients of a regression tell: with M the mean of their
-outer products, distances |M^(1/2) (x - y)| are long where the function changes and short where it does not. The next
-regression, by these distances, has better gradients, and so on.
+An isotropic kernel treats all columns alike. Let M be the mean outer product of the gradients of a regression. The
+distances |M^(1/2) (x - y)| are long in directions in which the function changes, and short in the others. A regression
+with these distances has better gradients, from which the next metric is computed.
 
 References
 ----------
@@ -30,48 +30,49 @@ from blockbasis.estimators._exact_ridge import leave_one_out, walk
 from blockbasis.kernels import Kernel, RadialKernel, WithMetric, squared_distances
 from blockbasis.kernels.linear_map import LinearMap
 
-#: What is added to the squared lengths of a metric, relative to the longest: no direction is lost for good.
+#: Added to the eigenvalues of M, relative to the largest, so that later rounds can use every direction again.
 _FLOOR = 1e-6
-#: Directions of a full metric, at most.
+#: Maximum number of directions of a full metric.
 _WIDE = 128
-#: Gradients of one round: rows times columns times targets.
+#: Maximum size (rows times columns times targets) of the gradients of one round, and minimum number of rows.
 _GRADIENT_NUMBERS = 4_000_000
 _FEWEST_GRADIENTS = 256
-#: A round that gains less than this share of the error is the last.
+#: Rounds end when the relative decrease of the error is below this.
 _GAIN = 2e-3
-#: Bandwidths are the median distance times powers of 2, ridges powers of 4, between these.
+#: First and last exponents: bandwidths are the median distance times powers of 2, and ridges are powers of 4.
 _BANDWIDTH_STEPS = (-5, 6)
 _ALPHA_STEPS = (-12, 3)
-#: Moves of a bandwidth and a ridge: each alone, and along the valley in which a longer bandwidth wants a smaller ridge.
+#: Steps of bandwidth and ridge in the search: one of them, or both in opposite directions, since a larger bandwidth
+#: needs a smaller ridge.
 _MOVES = ((0, 1), (0, -1), (1, 0), (-1, 0), (1, -1), (-1, 1))
 START = (1, -3)
-#: From this ridge on float32 tells one regression of a few thousand points from another.
+#: From this ridge on, float32 is accurate enough to compare regressions of a few thousand points.
 _RIDGE_OF_SINGLE = 2e-4
-#: Pairs whose median is the unit of bandwidths.
+#: Number of rows in the median distance, the unit of bandwidths.
 _MEDIAN_ROWS = 400
 
-#: A bandwidth and a ridge, in steps.
+#: Exponents of a bandwidth and a ridge.
 Place: TypeAlias = tuple[int, int]
 
 
 class OutOfTime(Exception):
-    """A regression would begin after the deadline."""
+    """Raised instead of beginning a regression after the deadline."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Some of the data, on which exact regressions are affordable.
+    """Rows of the data that are few enough for exact regressions.
 
     Parameters
     ----------
     X : ndarray of shape (n, d)
-        In float64.
+        Points in float64.
     Y : ndarray of shape (n, n_targets)
-        Around their mean.
+        Targets minus their mean.
     weights : ndarray of shape (n,) or None
-        Positive: how many times each point counts.
+        Positive weights of the points.
     deadline : float
-        No regression begins after this time of `time.perf_counter`.
+        Value of `time.perf_counter` after which no regression begins.
     """
 
     X: FloatArray
@@ -80,24 +81,24 @@ class Sample:
     deadline: float = math.inf
 
     def losses(self, left_out: FloatArray) -> FloatArray:
-        """Mean squared leave-one-out residual of each point, times its weight over the mean weight."""
+        """Squared leave-one-out residuals, averaged over the targets, times relative weights."""
         return self.weighed(np.asarray((left_out**2).mean(axis=1), dtype=np.float64))
 
     def weighed(self, losses: FloatArray) -> FloatArray:
-        """Losses times weights over the mean weight."""
+        """Losses times the weights divided by their mean."""
         return losses if self.weights is None else losses * self.weights / self.weights.mean()
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Bandwidths and ridges to choose among.
+    """Candidate bandwidths and ridges.
 
     Parameters
     ----------
     alphas : tuple of float
-        Ridges; none stands for powers of 4.
+        Ridges. Empty for powers of 4.
     bandwidth : float or None
-        The one bandwidth, for distances of the sample; None stands for the median distance times powers of 2.
+        The only bandwidth. None for the median distance times powers of 2.
     """
 
     alphas: tuple[float, ...] = ()
@@ -105,12 +106,12 @@ class Grid:
 
     @property
     def limits(self) -> tuple[Place, Place]:
-        """First and last step of bandwidths, and of ridges."""
+        """First and last exponents (or indices) of bandwidths and of ridges."""
         lengths = _BANDWIDTH_STEPS if self.bandwidth is None else (0, 0)
         return lengths, (0, len(self.alphas) - 1) if self.alphas else _ALPHA_STEPS
 
     def at(self, place: Place, unit: float) -> tuple[float, float]:
-        """Bandwidth and ridge of a place."""
+        """Bandwidth and ridge of a place; ``unit`` is the median distance."""
         length = unit * 2.0 ** place[0] if self.bandwidth is None else self.bandwidth
         return length, self.alphas[place[1]] if self.alphas else 4.0 ** place[1]
 
@@ -125,16 +126,17 @@ class Regression:
     Parameters
     ----------
     kernel : RadialKernel
-        With its bandwidth.
+        Kernel with its bandwidth.
     metric : ndarray of shape (d,) or (m, d)
-        L of the distances |L (x - y)|, or the diagonal of a diagonal one.
+        L of the distances |L (x - y)|, or its diagonal.
     place : tuple of int
-        Bandwidth and ridge in steps.
+        Exponents of the bandwidth and the ridge.
     alpha : float
+        Ridge.
     coefficients, left_out : ndarray of shape (n, n_targets)
-        The latter are leave-one-out residuals.
+        Coefficients and leave-one-out residuals.
     losses : ndarray of shape (n,)
-        Their squares, weighed; infinite where the regression could not be solved.
+        Weighted squared leave-one-out residuals; infinite if the regression could not be solved.
     """
 
     kernel: RadialKernel
@@ -151,7 +153,7 @@ class Regression:
         return float(self.losses.mean())
 
     def whole_kernel(self) -> Kernel:
-        """The kernel as a function of the points of the sample."""
+        """Kernel, with its metric, as a function of the points of the sample."""
         return WithMetric(self.kernel, LinearMap(self.metric.copy()))
 
 
@@ -161,13 +163,13 @@ class Regression:
 def tuned(
     sample: Sample, family: RadialKernel, metric: FloatArray, start: Place = START, grid: Grid = FREE
 ) -> Regression:
-    """The regression of least leave-one-out error over bandwidths and ridges, found from ``start`` step by step.
+    """Find the bandwidth and ridge of least leave-one-out error by a local search from ``start``.
 
     Parameters
     ----------
     sample : Sample
     family : RadialKernel
-        Its bandwidth is of no account.
+        Its bandwidth is ignored.
     metric : ndarray of shape (d,) or (m, d)
     start : tuple of int
     grid : Grid
@@ -180,7 +182,7 @@ def tuned(
     ------
     OutOfTime
     LinAlgError
-        Where no regression could be solved.
+        If no regression could be solved.
     """
     at = _regressions(sample, family, metric, grid)
     (least, most), (lowest, highest) = grid.limits
@@ -205,25 +207,25 @@ def tuned(
 
 
 def regression(sample: Sample, family: RadialKernel, metric: FloatArray, place: Place, grid: Grid = FREE) -> Regression:
-    """The regression of one bandwidth and ridge; its error is infinite where it cannot be solved."""
+    """Regression with one bandwidth and ridge. Its error is infinite if it cannot be solved."""
     return _regressions(sample, family, metric, grid)(place)
 
 
 def with_best_ridge(sample: Sample, K: FloatArray, near: Regression, grid: Grid = FREE) -> Regression:
-    """The regression of a given kernel matrix with the ridge of least leave-one-out error.
+    """Regression of a kernel matrix with the ridge of least leave-one-out error.
 
     Parameters
     ----------
     sample : Sample
     K : ndarray of shape (n, n)
     near : Regression
-        What the result has but for the ridge, the coefficients and the error; the walk begins at its place.
+        Start of the search, from which the result has its kernel, metric and bandwidth.
     grid : Grid
 
     Returns
     -------
     Regression
-        Its error is infinite where none could be solved.
+        Its error is infinite if no regression could be solved.
 
     Raises
     ------
@@ -247,7 +249,7 @@ def with_matrix(sample: Sample, K: FloatArray, like: Regression) -> Regression:
 
 
 def _regressions(sample: Sample, family: RadialKernel, metric: FloatArray, grid: Grid) -> Callable[[Place], Regression]:
-    """A function that makes the regression of a place; distances are computed once."""
+    """Return a function from places to regressions, which computes the distances once."""
     Z = LinearMap(metric.copy())(sample.X)
     squared = squared_distances(Z, Z, Z.mean(axis=0))
     unit = _median_distance(squared)
@@ -265,7 +267,7 @@ def _regressions(sample: Sample, family: RadialKernel, metric: FloatArray, grid:
 
 
 def _solved(sample: Sample, K: FloatArray, alpha: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Coefficients, leave-one-out residuals and losses, which are infinite where there are none."""
+    """Coefficients, leave-one-out residuals and losses. Losses are infinite if the system cannot be solved."""
     if time.perf_counter() > sample.deadline:
         raise OutOfTime
     least = alpha if sample.weights is None else alpha / float(sample.weights.max())
@@ -279,7 +281,7 @@ def _solved(sample: Sample, K: FloatArray, alpha: float) -> tuple[FloatArray, Fl
 
 
 def _median_distance(squared: FloatArray) -> float:
-    """Median distance of two different points; 1 when no two differ."""
+    """Median distance of different points; 1 if all points are equal."""
     some = squared[:_MEDIAN_ROWS, :_MEDIAN_ROWS]
     positive = some[some > 0]
     return math.sqrt(float(np.median(positive))) if positive.size else 1.0
@@ -291,24 +293,24 @@ def _median_distance(squared: FloatArray) -> float:
 def rounds(
     sample: Sample, first: Regression, kind: str, limit: int, grid: Grid = FREE, place: Place | None = None
 ) -> Iterator[Regression]:
-    """Regressions by better and better metrics, as long as leave-one-out says so.
+    """Update the metric by the gradients as long as the leave-one-out error decreases.
 
     Parameters
     ----------
     sample : Sample
     first : Regression
-        Of the same sample.
+        Regression of the same sample, from whose metric the rounds begin.
     kind : {"diagonal", "full"}
     limit : int
-        Rounds, at most.
+        Maximum number of rounds.
     grid : Grid
     place : tuple of int or None
-        Bandwidth and ridge of all rounds; None is that each looks for its own.
+        Bandwidth and ridge of all rounds. With None, each round searches for its own.
 
     Yields
     ------
     Regression
-        The best so far, after each round.
+        Best regression so far, after each round.
     """
     best = current = first
     for _ in range(limit):
@@ -327,7 +329,7 @@ def rounds(
 
 
 def updated_metric(sample: Sample, fitted: Regression, kind: str) -> FloatArray | None:
-    """The metric that the gradients of a regression ask for; None where they all vanish.
+    """Metric from the mean outer product of the gradients of a regression; None if all gradients are zero.
 
     Parameters
     ----------
@@ -338,7 +340,7 @@ def updated_metric(sample: Sample, fitted: Regression, kind: str) -> FloatArray 
     Returns
     -------
     ndarray of shape (d,) for "diagonal", (m, d) for "full"
-        With entries, or singular values, of at most 1.
+        Its entries, or singular values, are at most 1.
     """
     n, d = sample.X.shape
     count = max(_FEWEST_GRADIENTS, _GRADIENT_NUMBERS // (d * sample.Y.shape[1]))
@@ -349,7 +351,7 @@ def updated_metric(sample: Sample, fitted: Regression, kind: str) -> FloatArray 
     largest = float(np.abs(slopes).max(initial=0.0))
     if not (math.isfinite(largest) and largest > 0):
         return None
-    slopes /= largest  # squares shall neither overflow nor vanish
+    slopes /= largest  # prevents overflow and underflow of the squares
     if kind == "diagonal":
         moments = np.einsum("idt,idt->d", slopes, slopes)
         return np.asarray(np.sqrt(moments / moments.max() + _FLOOR))

@@ -1,4 +1,4 @@
-"""Mean and covariance of a Gaussian process given data, at a cost that does not depend on their number."""
+"""Posterior mean and covariance of a Gaussian process with a compressed covariance matrix."""
 
 from __future__ import annotations
 
@@ -19,21 +19,20 @@ from blockbasis.operators.shortening import held_variance, largest_variances, sh
 from blockbasis.solvers.components import rank_slices
 from blockbasis.solvers.ridge_system import RidgeSystem
 
-#: Borders of deviations are narrower than those of the mean by this factor: the extension of a basis knows nothing of
-#: the points beyond the border of its cluster, and soon becomes worse than that of the nearest one.
+#: Borders between clusters are narrower by this factor for deviations than for the mean, because the extension of a
+#: basis does not use the points beyond the border of its cluster.
 _NARROWER = 0.1
-#: A diagonal part below this share of the kernel's own is rounding.
+#: A diagonal part below this share of the kernel's diagonal is rounding error.
 _ROUNDING = 1e-10
 
 
 def with_own_variances(A: BlockBasis, X: FloatArray) -> BlockBasis:
-    """U C Uᵀ + D with the diagonal of the kernel matrix of ``X``, white noise included, for one without D.
+    """Add a diagonal part D, so that U C Uᵀ + D has the diagonal of the kernel matrix, white noise included.
 
-    It is the prior of the fully independent training conditional (FITC): every point has its own exact variance.
-    Without D the noise has to account for the variance that is lost: on Abalone and Census house (2,500 points, 10
-    clusters, ranks 15 and 40, three bandwidths, noise 0.3) the likelihood was 1.4 to 40 times further from the exact
-    one. It is not so everywhere: with a noise far below the best, or where the errors of U C Uᵀ happen to cancel, D
-    can come out behind.
+    The prior of the fully independent training conditional (FITC) gives each point its exact variance. Without D, the
+    noise would have to explain the variance that the compression loses. On Abalone and Census house (2,500 points, 10
+    clusters, ranks 15 and 40, three bandwidths, noise 0.3), the error of the likelihood was 1.4 to 40 times as large
+    without D. It can be smaller without D if the noise is far below its best value, or if errors of U C Uᵀ cancel.
     """
     assert A.kernel is not None
     own = A.kernel.diagonal(X).astype(np.float64)
@@ -42,37 +41,37 @@ def with_own_variances(A: BlockBasis, X: FloatArray) -> BlockBasis:
 
 
 def compressed_likelihood(system: RidgeSystem, Y: FloatArray) -> float:
-    """Log-likelihood of targets Y, of shape (n, n_targets), whose covariance is that of a system."""
+    """Log-likelihood of targets Y, of shape (n, n_targets), whose covariance is the matrix of a ridge system."""
     spread = len(Y) * math.log(2 * math.pi) + system.logdet()
     return -0.5 * (float(np.sum(system.quadratic(Y))) + int(Y.shape[1]) * spread)
 
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """A Gaussian process given data, for a prior of signal variance 1.
+    """Posterior of a Gaussian process with signal variance 1.
 
     Parameters
     ----------
     mean : Expansion
-        One function for each target.
+        Posterior mean, one function for each target.
     points : tuple of ndarray of shape (m_i, d)
-        In the coordinates of the kernel.
+        Landmarks of each cluster, in the coordinates of the kernel.
     coefficients : tuple of ndarray of shape (m_i, r_i)
-        The extension of each cluster's basis, u(x) = K(x, points_i) coefficients_i.
+        Extension of each cluster's basis, u(x) = K(x, points_i) coefficients_i.
     spreads : tuple of ndarray of shape (m_i, r_i)
-        L_i of each cluster: the squared norm of K(x, points_i) L_i is the variance that the compressed kernel gives to
-        x. None where there is one cluster, whose variances are right.
+        Matrix L_i of each cluster: the squared norm of K(x, points_i) L_i is the variance of x under the compressed
+        kernel. Empty if there is one cluster, whose variances need no correction.
     largest : ndarray of shape (n_clusters,)
-        The largest variance that it gives to a point which it was made from.
+        Largest variance of a training point of each cluster under the compressed kernel.
     explained : ndarray of shape (R, R)
-        What the data take away from C.
+        Reduction of C by the data.
 
     Notes
     -----
-    A new point far from the points of its cluster may have a u(x) so large that u(x)ᵀ C u(x) exceeds k(x, x), the
-    variance that it stands for: u(x) is then shortened until both are equal. Where the points of the cluster themselves
-    have more, so may new points. Near the border between clusters u(x) is the mean of theirs, each in its own columns,
-    with weights as the mean of the process has them, in a narrower strip.
+    Far from the points of a cluster, u(x)ᵀ C u(x) can exceed the prior variance k(x, x). Then u(x) is scaled down until
+    both are equal, or until the variance is the largest one of the training points of the cluster, if that is larger.
+    Near the border between clusters, u(x) is a weighted mean of those of the clusters, with the weights of the mean
+    function in a narrower strip.
     """
 
     mean: Expansion
@@ -93,21 +92,21 @@ class Posterior:
 
     @property
     def _core(self) -> Kernel:
-        """The kernel as a function of mapped points, without white noise."""
+        """Kernel as a function of mapped points, without white noise."""
         return self.mean.kernel.core
 
     def _mapped(self, X: FloatArray) -> FloatArray:
         return self.mean.kernel.coordinates(X)
 
     def variance(self, X: FloatArray, n_jobs: int) -> FloatArray:
-        """Variances of new points, tile by tile."""
+        """Variances at new points, computed in tiles."""
         widest = max(len(self.mean.centers), *(len(points) for points in self.points))
         with single_threaded():
             pieces = [(X[tile],) for tile in tiles(len(X), widest)]
             return np.concatenate(map_threads(self._variances, pieces, n_jobs, "variance"))
 
     def covariance(self, X: FloatArray) -> FloatArray:
-        """Covariance of new points among each other."""
+        """Covariance matrix of new points."""
         X, features = self._mapped(X), np.zeros((len(X), len(self.explained)))
         for i, rows, u in self._shared_coordinates(X):
             features[rows, self._blocks()[i]] = u
@@ -123,17 +122,17 @@ class Posterior:
             (i, rows, u), (j, others, v) = found[one], found[other]
             both, at, beside = np.intersect1d(rows, others, assume_unique=True, return_indices=True)
             explained[both] += 2 * np.einsum("ij,ij->i", u[at] @ self.explained[blocks[i], blocks[j]], v[beside])
-        # What u(x) does not hold of a point's own variance is independent of all data, as in FITC.
+        # The part of the prior variance that u(x) does not represent is independent of all data, as in FITC.
         return np.maximum(self._own(X) - explained, 0)
 
     def _shared_coordinates(self, X: FloatArray) -> list[tuple[int, IntArray, FloatArray]]:
-        """For each cluster that has a share in new points: the rows of these, and its part of their u(x)."""
+        """For each cluster with weights at new points: index, rows of the points, and its weighted part of u(x)."""
         blend = replace(self.mean.blend, width=_NARROWER * self.mean.blend.width)
         shares = blend.shares(X, self.mean.centers)
         return [(i, rows, weights[:, np.newaxis] * self._coordinates(X[rows], i)) for i, rows, weights in shares]
 
     def _coordinates(self, X: FloatArray, i: int) -> FloatArray:
-        """u(x) of new points in cluster ``i``, shortened to their own variance."""
+        """u(x) of new points in cluster ``i``, scaled down to their prior variance."""
         block = kernel_rows(self._core, X, self.points[i])
         u = block @ self.coefficients[i]
         if not self.spreads:
@@ -148,7 +147,7 @@ class Posterior:
 
 
 def _meeting(members: list[IntArray], n_points: int) -> list[tuple[int, int]]:
-    """Pairs of groups of points, the first before the second, that have a point in common."""
+    """Pairs of groups, in ascending order, that have a point in common."""
     ends = np.cumsum([0, *(len(rows) for rows in members)])
     belongs = csr_array((np.ones(ends[-1]), np.concatenate(members), ends), shape=(len(members), n_points))
     first, second = triu(belongs @ belongs.T, k=1).nonzero()
@@ -156,6 +155,6 @@ def _meeting(members: list[IntArray], n_points: int) -> list[tuple[int, int]]:
 
 
 def _spreads(A: BlockBasis) -> tuple[FloatArray, ...]:
-    """The extension of each cluster times a square root of C_ii."""
+    """Extension of each cluster times a square root of C_ii."""
     parts = zip(A.extensions, variance_roots(A.inner), strict=True)
     return tuple((extension.coefficients @ root).astype(extension.coefficients.dtype) for extension, root in parts)

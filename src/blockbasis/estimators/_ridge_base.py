@@ -1,4 +1,4 @@
-"""What kernel ridge regression and classification share."""
+"""Base class of kernel ridge regression and classification."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from blockbasis.estimators._trials import Candidate, Found
 from blockbasis.kernels import Gaussian, RadialKernel
 from blockbasis.operators.block_basis import BlockBasis
 
-#: Variance left out by a compression that is not worth a local regression, as a share of the ridge.
+#: If the mean variance that a compression loses is below this multiple of the ridge, no local regression is fitted.
 _NEGLIGIBLE = 1e-2
 #: Attributes of a fit in memory, and of one in pieces.
 _IN_MEMORY = ("cv_results_", "X_fit_", "dual_coef_", "factorization_")
@@ -46,7 +46,7 @@ IN_PIECES = ("stream_", "far_share_", "_unsolved", "_ridges")
 
 
 class KernelRidgeEstimator(StreamedRidge):
-    """What regression and classification share: weights, candidates, and the regressions of all of them."""
+    """Base class of regression and classification: weights, candidates, and the regression of each candidate."""
 
     alpha: Any
     gamma: float | None
@@ -68,15 +68,15 @@ class KernelRidgeEstimator(StreamedRidge):
 
     @property
     def _takes_default_clusters(self) -> bool:
-        """In a budget: the number of least error is long to find, and is no better at new points."""
+        """Whether there is no tolerance: the search for a number of clusters takes long, and predicts no better."""
         return self.tol is None
 
     def _candidates(self) -> Any:
-        """What bandwidths to look at."""
+        """Value of the parameter that holds the candidate bandwidths."""
         return self.bandwidth
 
     def _bandwidths(self) -> Any:
-        """What bandwidths to look at, ``gamma`` among them."""
+        """Candidate bandwidths, or the bandwidth that corresponds to ``gamma``."""
         given = self._candidates()
         if self.gamma is None:
             return given
@@ -88,7 +88,7 @@ class KernelRidgeEstimator(StreamedRidge):
         return Gaussian.from_gamma(check_positive(self.gamma, name="gamma", caller=self._caller)).bandwidth
 
     def _choices(self, X: FloatArray, Y: FloatArray, weights: FloatArray | None, rng: np.random.Generator) -> Choices:
-        """Bandwidths and ridges to look at, of the kernel given or of that with a learnt metric."""
+        """Candidate bandwidths and ridges, and the kernel, with a learned metric if one was requested."""
         alphas = check_alphas(self.alpha, Y.shape[1], caller=self._caller)
         kernel, given, found = self.kernel, self._bandwidths(), None
         if self.metric is not None:
@@ -100,7 +100,7 @@ class KernelRidgeEstimator(StreamedRidge):
     def _learn_metric(
         self, X: FloatArray, Y: FloatArray, weights: FloatArray | None, rng: np.random.Generator
     ) -> Found:
-        """The best metric of the kinds asked for, with a bandwidth that goes with it."""
+        """Learn the best metric of the requested kinds, and its bandwidth."""
         family = make_kernel(self.kernel, None, caller=self._caller)
         if not (isinstance(family, RadialKernel) and has_bandwidth(family)):
             raise ValueError(
@@ -114,11 +114,11 @@ class KernelRidgeEstimator(StreamedRidge):
 
     @property
     def _mapping(self) -> ColumnMap | None:
-        """What a search has found for columns of heavy tails."""
+        """Map of the columns with heavy tails; None if there is none."""
         return getattr(self, "column_map_", None)
 
     def _mapped(self, X: FloatArray) -> FloatArray:
-        """Points in the columns that the kernel is a function of."""
+        """Map the columns of points, as the kernel requires."""
         return X if self._mapping is None else self._mapping(X)
 
     def _keep_choices(self, choices: Choices, X: FloatArray) -> None:
@@ -128,11 +128,11 @@ class KernelRidgeEstimator(StreamedRidge):
         self._keep_metric(choices.found, choices.mapped(X))
 
     def _keep_results(self, choices: Choices, records: Any) -> None:
-        """Attributes of the candidates that were compared."""
+        """Set the attributes that describe the compared candidates."""
         raise NotImplementedError
 
     def _keep_metric(self, found: Found | None, X: FloatArray) -> None:
-        """Attributes of a learnt metric."""
+        """Set the attributes of a learned metric."""
         self._forget("metric_", "feature_importances_")
         if found is not None:
             self.metric_ = np.diag(found.metric) if found.metric.ndim == 1 else found.metric
@@ -146,7 +146,7 @@ class KernelRidgeEstimator(StreamedRidge):
         weights: FloatArray | None,
         streams: Sequence[np.random.Generator],
     ) -> Iterator[Fit]:
-        """The regressions of every bandwidth and ridge to choose among, one matrix after the other."""
+        """Yield the regression of each bandwidth and ridge; each bandwidth needs one factorization."""
         (of_matrices, of_places), alphas, bandwidths = streams, choices.alphas, choices.bandwidths
         partition = None
         for bandwidth, rng in zip(bandwidths, of_matrices.spawn(len(bandwidths)), strict=True):
@@ -169,10 +169,10 @@ class KernelRidgeEstimator(StreamedRidge):
                 yield Fit(kernel, A, bandwidth, alpha, coefficients, left_out, around, near, shares)
 
     def _mixing(self, A: BlockBasis, X: FloatArray, alphas: list[FloatArray]) -> list[bool]:
-        """For which ridges local regressions have anything to add.
+        """For each ridge, whether local regressions are fitted.
 
-        A tolerance asks for the regression of the kernel matrix itself, and its compression is that where it leaves
-        out next to nothing beside the ridge.
+        They are not with ``tol``, which requests the regression of the kernel matrix itself, and not if the variance
+        that the compression loses is small against the ridge.
         """
         if self.tol is not None or A.ranks.sum() == A.shape[0]:
             return [False] * len(alphas)
@@ -194,14 +194,14 @@ class KernelRidgeEstimator(StreamedRidge):
         weights: FloatArray | None,
         around: tuple[Surroundings, ...],
     ) -> Iterator[tuple[LocalWeights, FloatArray]]:
-        """Local regressions for each ridge, and their leave-one-out residuals."""
+        """Yield the local regressions of each ridge, and their leave-one-out residuals."""
         if not alphas:
             return iter(())
         with reporting(self.verbose > 0):
             return zip(*regressed_locally(A, X, Y, alphas, weights, around, self._threads()), strict=True)
 
     def _learnt(self, columns: Sequence[tuple[Fit, int]], X: FloatArray) -> Expansion:
-        """Functions for new points: of each regression, all on the same matrix, the target named with it."""
+        """Prediction function of pairs of a regression and a target; all regressions have the same matrix."""
         A, around, kernel = columns[0][0].A, columns[0][0].around, columns[0][0].kernel
         coefficients = np.stack([fit.coefficients[:, c] for fit, c in columns], axis=1)
         if A is None:
@@ -228,18 +228,18 @@ class KernelRidgeEstimator(StreamedRidge):
             return expansion(self._mapped(X), self._threads())
 
     def _slopes(self, X: FloatArray, expansion: Expansion) -> FloatArray:
-        """Gradients of functions, in the units of the columns."""
+        """Gradients of the prediction function, in the units of the columns."""
         slopes = expansion.gradient(self._mapped(X), self._threads())
         return slopes if self._mapping is None else slopes * self._mapping.slopes(X)[:, :, np.newaxis]
 
 
 def _column(local: LocalWeights | None, cluster: int, target: int, count: int) -> FloatArray:
-    """Weights of one target in a cluster; zeros where there is no local regression."""
+    """Weights of one target in a cluster; zeros if there is no local regression."""
     return np.zeros(count) if local is None else local[cluster][:, target]
 
 
 def in_units(Y: FloatArray, weights: FloatArray | None) -> FloatArray:
-    """Each target over its root mean square, so that none counts for more than others; zero for a constant one."""
-    Y = np.ldexp(Y, -exponents_of(Y))  # squares shall neither overflow nor vanish
+    """Divide each target by its root mean square, so that all targets have equal influence."""
+    Y = np.ldexp(Y, -exponents_of(Y))  # prevents overflow and underflow of the squares
     size = np.sqrt(np.average(Y**2, axis=0, weights=weights))
     return np.asarray(np.divide(Y, size, out=np.zeros_like(Y), where=size > 0))

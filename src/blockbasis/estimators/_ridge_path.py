@@ -1,4 +1,4 @@
-"""Ridge regressions of a compressed matrix: what to choose among, what is found, and the path over the ridges."""
+"""Candidates of a ridge regression, their leave-one-out residuals, and regressions along a path of ridges."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from blockbasis.solvers.ridge_system import RidgeSystem
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """One ridge regression, and how well it predicts each point from all the others.
+    """A ridge regression and its leave-one-out residuals.
 
     Parameters
     ----------
     kernel : Kernel
     A : BlockBasis or None
-        The compressed matrix; None for a regression of the kernel matrix itself.
+        Compressed matrix; None for a regression with the kernel matrix itself.
     bandwidth : float or None
     alpha : ndarray of shape (n_targets,)
     coefficients : ndarray of shape (n, n_targets)
     left_out : ndarray of shape (n, n_targets)
-        y_i less the prediction of the same mixture without point i.
+        Leave-one-out residuals: y_i minus the prediction at point i by the same mixture, fitted without point i.
     around : tuple of Surroundings
-        Of A; empty where it is not compressed.
+        One for each cluster of A; empty if A is not compressed.
     local : tuple of ndarray of shape (m_i, n_targets), or None
-        Local regressions that are mixed into the compressed one: weights of the columns of each cluster.
+        Weights of the local regression of each cluster.
     shares : ndarray of shape (n_targets,)
-        How much of them.
+        Shares of the local regressions in the prediction.
     """
 
     kernel: Kernel
@@ -52,7 +52,7 @@ class Fit:
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """What the regressions of all points are to choose among.
+    """Candidates of the regression of all points.
 
     Parameters
     ----------
@@ -60,11 +60,11 @@ class Choices:
     bandwidths : list of float or None
     alphas : list of ndarray of shape (n_targets,)
     found : Found or None
-        The search that the kernel comes from.
+        Result of the search that found the kernel.
     rows : ndarray of int or None
-        Of the points, those that there is time for; None is all.
+        Rows to fit; None stands for all. A time budget can exclude rows.
     exact : bool
-        Whether the kernel matrix itself is to be solved with, for ridges around that of the search.
+        Whether to solve with the kernel matrix itself, for ridges around the one that the search found.
     """
 
     kernel: Any
@@ -75,13 +75,13 @@ class Choices:
     exact: bool = False
 
     def mapped(self, X: FloatArray) -> FloatArray:
-        """Points in the columns that the kernel is a function of."""
+        """Map the columns of points, as the kernel requires."""
         return X if self.found is None else self.found.view.mapped(X)
 
 
 @dataclass(frozen=True)
 class Record:
-    """One pair of candidates and its leave-one-out score: the larger, the better."""
+    """A bandwidth, a ridge, and their leave-one-out score, which is larger for better candidates."""
 
     bandwidth: float | None
     alpha: FloatArray
@@ -89,7 +89,7 @@ class Record:
 
 
 def cv_results(records: list[Record]) -> dict[str, Any]:
-    """Records as scikit-learn's searches show them."""
+    """Records in the format of ``cv_results_`` of scikit-learn's searches."""
     scores = np.array([record.score for record in records])
     return {
         "param_bandwidth": np.array([np.nan if r.bandwidth is None else r.bandwidth for r in records]),
@@ -100,7 +100,7 @@ def cv_results(records: list[Record]) -> dict[str, Any]:
 
 
 def check_alphas(alpha: Any, n_targets: int, *, caller: str) -> list[FloatArray]:
-    """Candidates, each with one ridge per target: a list has candidates, an array one ridge per target."""
+    """Candidate ridges. A list holds candidates; an array holds one ridge for each target."""
     if isinstance(alpha, (list, tuple)):
         if len(alpha) == 0:
             raise ValueError(
@@ -119,14 +119,14 @@ def check_alphas(alpha: Any, n_targets: int, *, caller: str) -> list[FloatArray]
 
 
 class RidgePath:
-    """Ridge regressions of the same matrix and targets, for one ridge after another.
+    """Ridge regressions with the same matrix and targets, for several ridges.
 
-    Without weights all of them share one eigendecomposition; the first needs a Cholesky factorization only.
+    The first ridge is solved with a Cholesky factorization. Without weights, all others share one eigendecomposition.
 
     Parameters
     ----------
     A : BlockBasis
-        Without diagonal part.
+        Factorization without a diagonal part.
     Y : ndarray of shape (n, n_targets)
     weights : ndarray of shape (n,) or None
         Positive. A weight divides the ridge of its point: (A + diag(alpha / weights)) coefficients = Y.
@@ -144,10 +144,10 @@ class RidgePath:
         return self._last[1]
 
     def solve(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Coefficients for one ridge per target; and the residuals of each point predicted from all the others.
+        """Coefficients and leave-one-out residuals for one ridge per target.
 
-        With a = (A + ridge)^-1 y the residual of point i is a_i over the i-th diagonal entry of the inverse: exactly
-        that of n regressions with the same bases and inner matrix.
+        With a = (A + ridge)^-1 y, the residual of point i is a_i divided by the i-th diagonal entry of the inverse.
+        It is exact for n regressions with the same bases and inner matrix.
         """
         coefficients, left_out = np.empty_like(self.Y), np.empty_like(self.Y)
         for value in np.unique(alpha):

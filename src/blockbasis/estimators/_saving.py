@@ -1,7 +1,8 @@
-"""A fitted estimator as JSON and arrays, and back: parameters and fitted attributes, by what they are.
+"""Conversion of fitted estimators to JSON and arrays, and back.
 
-Whatever an estimator sets in ``fit`` is saved, as long as it is made of numbers, strings, arrays, lists, dictionaries,
-kernels, `BlockBasis` and the dataclasses of the estimators. Anything else is refused by name.
+The parameters and all attributes that ``fit`` sets are saved. They may consist of numbers, strings, arrays, lists,
+dictionaries, kernels, `BlockBasis` and the dataclasses of the estimators. For other types, the error names the
+attribute.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ from blockbasis.operators.storage import (
 from blockbasis.operators.structure import require
 
 _TAG = "__kind__"
-#: What fitting gives.
+#: Types of arrays that ``fit`` sets.
 _DTYPES = {np.dtype(kind) for kind in (np.float64, np.float32, np.int64, np.int32, np.bool_)}
-#: Bytes that strings of one array may take.
+#: Maximum size of an array of strings, in bytes.
 _LARGEST_LABELS = 2**26
 #: Dataclasses that are saved field by field.
 _STRUCTURES: dict[str, type[Any]] = {
@@ -49,7 +50,7 @@ _STRUCTURES: dict[str, type[Any]] = {
 
 
 def described(parameters: dict[str, Any], fitted: dict[str, Any]) -> tuple[dict[str, Any], dict[str, FloatArray]]:
-    """Metadata and arrays of an estimator's parameters and fitted attributes."""
+    """Convert parameters and fitted attributes to metadata and arrays."""
     arrays: dict[str, FloatArray] = {}
     meta = {"parameters": _encoded(parameters, "parameters", arrays), "fitted": _encoded(fitted, "fitted", arrays)}
     return meta, arrays
@@ -58,7 +59,7 @@ def described(parameters: dict[str, Any], fitted: dict[str, Any]) -> tuple[dict[
 def recovered(
     meta: dict[str, Any], arrays: dict[str, FloatArray], kernel: Any
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parameters and fitted attributes; ``kernel`` takes the place of a user's own function."""
+    """Convert metadata and arrays to parameters and fitted attributes; ``kernel`` replaces a user's function."""
     needed = _needs_function(meta)
     if needed and kernel is None:
         raise MismatchError(
@@ -67,7 +68,7 @@ def recovered(
         )
     if kernel is not None and not needed:
         raise MismatchError(useless_kernel("an estimator with its kernel", kernel))
-    # A kernel of scikit-learn that was saved as a function stays one.
+    # A kernel of scikit-learn that was saved as a function is restored as one.
     function = (
         None if kernel is None else CallableKernel(kernel) if is_sklearn(kernel) else as_kernel(kernel, caller="load")
     )
@@ -79,7 +80,7 @@ def recovered(
 
 
 def _encoded(value: Any, name: str, arrays: dict[str, FloatArray]) -> Any:
-    """JSON of a value; arrays go into ``arrays``, named by where they stand."""
+    """JSON of a value. Arrays are added to ``arrays`` under the path of the attribute."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, np.generic) and value.dtype.kind in "biuf":
@@ -157,7 +158,7 @@ def _decoded(saved: Any, arrays: dict[str, FloatArray], function: Kernel | None)
 
 
 def _checked(array: FloatArray, name: str) -> FloatArray:
-    """The array; parameters, scores of a search and labels may be of any kind, what predictions need may not."""
+    """Check the values of an array; arrays that predictions need must be finite."""
     if not name.startswith(("parameters.", "fitted.cv_results_", "fitted.classes_")):
         require(array.dtype in _DTYPES, name, f"of a precision that fitting gives, and is of {array.dtype}")
         require(array.dtype.kind != "f" or np.isfinite(array).all(), name, "finite")

@@ -1,4 +1,4 @@
-"""Checks that what a file holds are the parts of a fitted estimator: each complaint names the part."""
+"""Checks of the parts of an estimator that was read from a file. Each error names the part."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from blockbasis.operators.structure import numbers, require
 
 
 def check_attributes(cls: type[Any], parameters: dict[str, Any], fitted: dict[str, Any]) -> None:
-    """Raise unless an estimator of the class has these parameters, and fitting it may have set these attributes."""
+    """Raise unless the class has these parameters, and its ``fit`` can have set these attributes."""
     wrong = set(parameters) ^ set(cls._get_param_names())
     require(not wrong, "the parameters", f"those of {cls.__name__}, and are not in {sorted(map(str, wrong))}")
     check_threads(parameters["n_jobs"], name="n_jobs", caller=cls.__name__)
@@ -36,7 +36,7 @@ def check_attributes(cls: type[Any], parameters: dict[str, Any], fitted: dict[st
 
 
 def check_outputs(fitted: dict[str, Any]) -> None:
-    """Raise unless means and scales of targets, and groups of classes, are those of the functions that were learnt."""
+    """Raise unless means, scales and groups of classes match the outputs of the learned functions."""
     if "intercept_" in fitted:
         learnt = fitted["expansions_"] if "expansions_" in fitted else [fitted["expansion_"]]
         numbers(fitted["intercept_"], "intercept_", (sum(each.n_outputs for each in learnt),))
@@ -120,7 +120,7 @@ def _check_kernel(kernel: Any) -> None:
 
 
 def _check_clusters(centers: FloatArray, points: Sequence[FloatArray], others: Sequence[FloatArray], name: str) -> None:
-    """Raise unless every cluster has points, and an array with a row for each of them."""
+    """Raise unless each cluster has points, and an array with one row for each point."""
     numbers(centers, "centers", (None, None))
     require(len(points) == len(others) == len(centers) > 0, f"points and {name}", "one for each cluster")
     for own, other in zip(points, others, strict=True):

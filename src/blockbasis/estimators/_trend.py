@@ -1,4 +1,4 @@
-"""The mean of targets: none, a constant or a linear function, by least squares."""
+"""Mean function of the targets (none, constant or linear), fitted by least squares."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ TRENDS = ("constant", "linear")
 
 @dataclass(frozen=True, eq=False)
 class Trend:
-    """A linear function of points.
+    """Linear function of points.
 
     Parameters
     ----------
     center, scale : ndarray of shape (d,)
-        By which the columns are standardised.
+        Means and standard deviations of the columns.
     constant : ndarray of shape (n_targets,)
     slopes : ndarray of shape (d, n_targets)
-        Of the standardised columns.
+        Slopes with respect to the standardized columns.
     """
 
     center: FloatArray
@@ -31,7 +31,7 @@ class Trend:
 
     @classmethod
     def fitted(cls, kind: str | None, X: FloatArray, Y: FloatArray) -> Trend:
-        """The trend of targets of any finite size; a column that does not vary has no slope."""
+        """Fit the trend of finite targets. Constant columns have the slope zero."""
         center, scale = column_scales(X)
         constant, slopes = np.zeros(Y.shape[1]), np.zeros((X.shape[1], Y.shape[1]))
         if kind is not None:
@@ -49,7 +49,7 @@ class Trend:
 
 
 def column_scales(X: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Means and standard deviations of the columns, in float64; a deviation of 1 where a column does not vary."""
+    """Means and standard deviations of the columns, in float64. Constant columns have the standard deviation 1."""
     X = X.astype(np.float64, copy=False)
     center, scale = X.mean(axis=0), X.std(axis=0)
     still = scale <= 10 * np.finfo(np.float64).eps * np.abs(center)
@@ -57,5 +57,5 @@ def column_scales(X: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def largest(values: FloatArray) -> float:
-    """The largest absolute value, or 1: divided by it, no square overflows."""
+    """Largest absolute value, or 1 if it is zero. After division by it, squares do not overflow."""
     return float(np.abs(values).max(initial=0.0)) or 1.0

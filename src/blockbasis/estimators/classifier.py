@@ -239,7 +239,7 @@ class RidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
 
     @by_pieces
     def decision_function(self, X: Any) -> FloatArray:
-        """Values of the classes at new points, in bounded memory however many they are.
+        """Decision values of the classes at new points, in bounded memory for any number of points.
 
         Parameters
         ----------
@@ -274,8 +274,8 @@ class RidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
     def predict_proba(self, X: Any) -> FloatArray:
         """Probabilities of the classes of new points, calibrated on leave-one-out decision values.
 
-        The class that `predict` names has the largest one. With weights of points or classes they are those of the
-        weighted data.
+        The class that `predict` returns has the largest probability. With weights of points or classes, they are the
+        probabilities in the weighted data.
 
         Parameters
         ----------
@@ -284,7 +284,7 @@ class RidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            With sums of 1.
+            Probabilities, with sum 1 in each row.
 
         Examples
         --------
@@ -301,7 +301,7 @@ class RidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
 
     @by_pieces
     def predict_log_proba(self, X: Any) -> FloatArray:
-        """Logarithms of `predict_proba`, finite where that is zero to rounding.
+        """Logarithms of the probabilities, which are finite also where `predict_proba` underflows to zero.
 
         Parameters
         ----------
@@ -325,7 +325,7 @@ class RidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
         Returns
         -------
         ndarray of shape (n_samples, n_features) for two classes; else (n_samples, n_features, n_classes)
-            In float64: of the functions of the cluster that a point falls into.
+            Gradients in float64.
         """
         check_is_fitted(self)
         X = self._check_X(X, reset=False)
@@ -339,36 +339,36 @@ class RidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
 class KernelRidgeClassifier(RidgeClassifier):
     """Classification by kernel ridge regression on a compressed kernel matrix.
 
-    Each class is regressed against the rest, with targets 1 and -1 around their mean; a point goes to the class of the
-    largest value. Far from all training points the means are left, and the class of most weight wins.
+    One regression for each class has the target 1 for its points and -1 for all others, minus the mean. The predicted
+    class has the largest value. Far from all training points, this is the class with the largest weight.
 
     Parameters
     ----------
     alpha : float or list of float, default=1.0
-        Ridge, above 0; a list has candidates, chosen by leave-one-out.
+        Positive ridge, or a list of candidates, which are compared by leave-one-out.
     kernel : str, Kernel or callable, default="gaussian"
         As in `KernelRidge`.
     bandwidth : float, {"median", "auto", "per-class"}, list of float or None, default=None
-        As in `KernelRidge`; candidates are chosen by leave-one-out accuracy. "per-class": each class has its own,
-        among the candidates of "auto" or those of ``bandwidths``, chosen for the best mean leave-one-out F1 of all
-        classes. Small classes may want a smaller one than all. The factorizations of all candidates are kept until the
-        choice is made.
+        As in `KernelRidge`; candidates are compared by leave-one-out accuracy. With "per-class", each class has its own
+        bandwidth from the candidates of "auto" or from ``bandwidths``, so that the mean leave-one-out F1 score of all
+        classes is largest. Small classes often need a smaller bandwidth. The factorizations of all candidates are in
+        memory during the search.
     bandwidths : list of float, default=None
-        Candidates of ``bandwidth="per-class"``; None is those of "auto".
+        Candidates for ``bandwidth="per-class"``. None for those of "auto".
     gamma : float, default=None
     metric : {"diagonal", "full", "auto"} or None, default=None
         As in `KernelRidge`.
     class_weight : dict, "balanced" or None, default=None
         As in scikit-learn's ``RidgeClassifier``.
     tol, memory, n_clusters, rank, keep_points, random_state, n_jobs, verbose
-        As in `KernelRidge`, but that no ``factorization_`` is kept: there is one for each bandwidth looked at, which
-        all classes share.
+        As in `KernelRidge`. There is no attribute ``factorization_``; all classes share one factorization for each
+        bandwidth.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
     bandwidth_ : float, ndarray or None
-        One for each class with ``bandwidth="per-class"``; for two classes they are the same. Otherwise as in
+        With ``bandwidth="per-class"``, one for each class; for two classes both are equal. Otherwise as in
         `KernelRidge`.
     alpha_ : float or ndarray of shape (n_classes,)
     dual_coef_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
@@ -379,14 +379,14 @@ class KernelRidgeClassifier(RidgeClassifier):
     feature_importances_ : ndarray of shape (n_features,)
         As in `KernelRidge`, where a metric was learnt.
     expansions_ : list of Expansion
-        The functions learnt, one group of classes after the other: those of ``groups_``.
+        Prediction functions, one for each group of classes in ``groups_``.
     local_share_ : ndarray of shape (1,) or (n_classes,)
         Share of the local regressions, as in `KernelRidge`.
     calibration_ : Calibration
-        From decision values to probabilities.
+        Map from decision values to probabilities.
     cv_results_ : dict
-        As in `KernelRidge`, with the leave-one-out accuracy; with ``bandwidth="per-class"`` the mean leave-one-out F1
-        when all classes have the same candidate, and ``class_scores`` of shape (n_candidates, n_classes) with each.
+        As in `KernelRidge`, with the leave-one-out accuracy. With ``bandwidth="per-class"``, the mean leave-one-out F1
+        score if all classes have the same candidate, and ``class_scores`` of shape (n_candidates, n_classes).
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
@@ -478,7 +478,7 @@ def _accuracy(fit: Fit, labels: IntArray, Y: FloatArray, weights: FloatArray | N
 
 @dataclass(frozen=True)
 class Judge:
-    """True classes, 0 to the last, and weights of points: what decisions are judged by."""
+    """Indices of the true classes, and weights of the points, with which decisions are scored."""
 
     labels: IntArray
     weights: FloatArray
@@ -503,11 +503,11 @@ class Judge:
 
 
 def each_by_f1(values: Sequence[FloatArray], judge: Judge, start: int) -> list[int]:
-    """Which of the candidates' ``values`` each column is to have, for the best mean F1 of the decisions.
+    """Choose a candidate for each column, so that the mean F1 score of the decisions is large.
 
-    A class that wins more points takes them from others, so that no class can be judged alone. From one candidate for
-    all, column after column takes the candidate that is best beside what the others have, the smallest class first,
-    until none can do better.
+    The decisions depend on the values of all classes. The search starts with the same candidate for all columns. Each
+    column in turn, the smallest class first, takes the best candidate given those of the other columns, until no change
+    increases the score.
     """
     n_columns = values[0].shape[1]
     chosen = [start] * n_columns

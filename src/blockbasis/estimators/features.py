@@ -1,4 +1,4 @@
-"""Explicit features of a compressed kernel, for linear models."""
+"""Explicit features of compressed kernels, for linear models."""
 
 from __future__ import annotations
 
@@ -15,70 +15,75 @@ from blockbasis.estimators._feature_map import FeatureMap, leading_root, left_ou
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.storage import storable
 
-#: At least this share of the components in a row is common to all clusters, where the others are those of one.
+#: In sparse features, at least this share of the components is shared by all clusters.
 _SHARED = 0.25
-#: Floats of the factorization for each component, unless something is said of its size.
+#: Default size of the factorization: floats for each point and component.
 _FLOATS_PER_COMPONENT = 0.5
 _SPARSE = ("auto",)
 
 
 @storable
 class BlockBasisFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator):
-    """Features phi(x) of a compressed kernel, phi(x) phi(y)ᵀ ~ k(x, y), for any linear model.
+    """Features phi(x) of a compressed kernel with phi(x) phi(y)ᵀ ~ k(x, y), for linear models.
 
-    It is used as scikit-learn's ``Nystroem`` is: a linear model of these features is a kernel machine, whatever its
-    loss. With as many numbers for each point the features are closer to the kernel, because most of them tell the
-    points of one cluster apart.
+    It replaces scikit-learn's ``Nystroem``: a linear model of these features, with any loss, approximates the kernel
+    method with that loss. With the same number of components for each point, the features are more accurate at small
+    bandwidths, because most components are specific to a cluster.
 
     Parameters
     ----------
     n_components : int, default=500
-        Numbers stored for each point: nonzeros in a row of the features, at the most.
+        Maximum number of nonzeros in a row of the features.
     kernel : str, Kernel or callable, default="gaussian"
-        See `KernelRidge`. White noise is left out.
+        See `KernelRidge`. White noise is ignored.
     bandwidth : float, "median" or None, default=None
-        None for a kernel given by name is the square root of the number of columns, scikit-learn's default ``gamma``.
+        See `KernelRidge`.
     sparse_output : bool or "auto", default="auto"
-        True: a sparse matrix. A quarter of ``n_components``, or more where ranks are small, are columns that all
-        points share; the others belong to the cluster of the point. False: an array of ``n_components`` columns that
-        all points share. "auto": of both the one that is nearer to the factorization, in the Frobenius norm.
+        If True, the features are a sparse matrix. A quarter of ``n_components``, or more if ranks are small, are
+        columns that all points share; the others belong to the cluster of the point. If False, they are an array of
+        ``n_components`` columns that all points share. "auto" chooses the form with the smaller error in the Frobenius
+        norm.
     tol, memory, n_clusters, rank
-        How the kernel matrix is compressed, as in `blockbasis.factorize`, without a diagonal part. With none of
-        ``tol``, ``memory`` and ``rank``: up to 1,000 points exactly, more in ``n_components / 2`` floats for each
-        point. Without ``n_clusters`` and ``tol`` there are sqrt(n_samples) / 4 clusters.
+        Accuracy or size of the compression, as in `blockbasis.factorize`, without a diagonal part. If ``tol``,
+        ``memory`` and ``rank`` are None, up to 1,000 points are stored exactly, and more points with
+        ``n_components / 2`` floats for each point. If ``n_clusters`` and ``tol`` are None, there are
+        sqrt(n_samples) / 4 clusters.
     random_state : int, RandomState or None, default=None
+        Seed.
     n_jobs : int, default=None
-        Threads; None is one for each core.
+        Number of threads. None uses one for each core.
     verbose : int, default=0
-        Above 0 shows progress.
+        If above 0, show progress.
 
     Attributes
     ----------
     feature_map_ : FeatureMap
-        All that `transform` needs: some points of each cluster, and matrices of the size of its rank.
+        Some points of each cluster, and matrices whose size is its rank.
     kernel_ : Kernel
+        Kernel with its bandwidth.
     bandwidth_ : float, ndarray of shape (n_features,) or None
+        Bandwidth of the kernel.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
     See Also
     --------
-    KernelRidge, KernelRidgeClassifier : Ridge regressions, in which ridge and bandwidth are chosen by leave-one-out.
+    KernelRidge, KernelRidgeClassifier : Ridge regressions, which can choose ridge and bandwidth.
     KernelPCA : Centred and uncorrelated components.
 
     Notes
     -----
-    K ~ U C Uᵀ, and u(x) continues the rows of U to new points; u(x) has nonzeros in the columns of the cluster of x
-    only. phi(x) = u(x) L with C = L Lᵀ has as many nonzeros as C has columns, unless C is block-diagonal. So C is
-    divided into its leading part W Wᵀ, smooth functions that reach across clusters, and the diagonal blocks of the
-    rest, C_ii - W_i W_iᵀ = L_i L_iᵀ: phi(x) = [u(x) W_i, u(x) L_i]. Inside a cluster this is the kernel of the
-    factorization, as far as ``n_components`` reaches; between clusters it is the leading part of it. Leading
-    directions of the whole matrix alone, ``sparse_output=False``, are the best array with so few columns: enough for a
-    smooth kernel, and far from one of small bandwidth.
+    Let K ~ U C Uᵀ, and let u(x) extend the rows of U to new points; only the columns of the cluster of x are nonzero in
+    u(x). With C = L Lᵀ, the features u(x) L would have as many nonzeros as C has columns. Instead, C is split into a
+    part of low rank W Wᵀ, which represents smooth functions on all clusters, and the diagonal blocks of the remainder,
+    C_ii - W_i W_iᵀ = L_i L_iᵀ. The features are phi(x) = [u(x) W_i, u(x) L_i]. For two points in one cluster,
+    phi(x) phi(y)ᵀ is the kernel of the factorization, truncated to ``n_components``; for points in different clusters,
+    it is the part of low rank. With ``sparse_output=False``, the features are the leading directions of the whole
+    matrix. They suffice for smooth kernels, and are inaccurate for small bandwidths.
 
-    A model has one coefficient for each column, and a sparse matrix has about as many columns as C. Linear models of
-    scikit-learn take sparse matrices; ``set_output(transform="pandas")`` needs ``sparse_output=False``. Features of
-    two points on either side of a border between clusters may differ.
+    A linear model has one coefficient for each column, and the sparse matrix has about as many columns as C. Linear
+    models of scikit-learn accept sparse matrices; ``set_output(transform="pandas")`` needs ``sparse_output=False``.
+    The features are discontinuous at the borders between clusters.
 
     Examples
     --------
@@ -129,7 +134,7 @@ class BlockBasisFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kern
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> BlockBasisFeatures:
-        """Compress the kernel matrix of points, and take the roots of its inner matrix.
+        """Compress the kernel matrix of points, and compute a root of its inner matrix.
 
         Parameters
         ----------
@@ -143,7 +148,7 @@ class BlockBasisFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kern
         X = self._check_X(X, reset=True)
         count = self._count()
         of_bandwidth, of_matrix, of_roots = self._streams(3)
-        X = X.astype(np.float64, copy=False)  # coefficients of smooth kernels amplify the rounding of float32
+        X = X.astype(np.float64, copy=False)  # coefficients of smooth kernels amplify rounding errors
         A = self._factorize(X, self._kernel(self._bandwidth(X, of_bandwidth)), of_matrix)
         self.feature_map_ = self._map(A, count, of_roots)
         self.kernel_ = A.kernel
@@ -170,7 +175,7 @@ class BlockBasisFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kern
         return check_integer(self.n_components, name="n_components", caller=self._caller, low=1)
 
     def _map(self, A: BlockBasis, count: int, rng: np.random.Generator) -> FeatureMap:
-        """The map that was asked for, or of both the one that is nearer to the factorization."""
+        """Feature map in the requested form, or in the form with the smaller error."""
         either = not isinstance(self.sparse_output, (bool, np.bool_))
         if either:
             check_choice(self.sparse_output, _SPARSE, name="sparse_output", caller=self._caller)
@@ -186,7 +191,7 @@ class BlockBasisFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kern
 
     @property
     def _takes_default_clusters(self) -> bool:
-        """In a budget: the number of least error is long to find."""
+        """Whether there is no tolerance: the search for a number of clusters takes long."""
         return self.tol is None
 
     @property
@@ -204,5 +209,5 @@ class BlockBasisFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kern
 
 
 def _n_shared(A: BlockBasis, count: int) -> int:
-    """Of ``count`` components in a row, how many are common to all clusters: what the ranks of the clusters leave."""
+    """Number of components, of ``count``, that all clusters share."""
     return max(1, int(_SHARED * count), count - int(A.ranks.max()))

@@ -40,9 +40,9 @@ from blockbasis.operators.storage import storable
 from blockbasis.planning.costs import dense_floats
 from blockbasis.solvers.ridge_system import RidgeSystem
 
-#: Noise that a search starts from, as a share of the targets' variance.
+#: Noise at the start of a search, as a share of the variance of the targets.
 _START_NOISE = 0.1
-#: Stands for the squared unit of targets that do not vary.
+#: Squared unit of constant targets.
 _NOTHING = 1e-300
 
 #: Dense matrices of the sample that a likelihood and its gradient have at once, and bytes that a thread takes for
@@ -55,73 +55,77 @@ _THREAD_BYTES = 100 * 10**6
 class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator):
     """Gaussian process regression for many points, its hyperparameters chosen by the marginal likelihood.
 
-    scikit-learn's estimator of the same name for the covariance ``signal_variance * k(x, x')`` plus noise, around a
-    mean. Up to 1,500 points it is the exact process. Of more points each neighbourhood is, and data farther away are
-    known by inducing points; a prediction costs the same however many points there were.
+    The covariance is ``signal_variance * k(x, x')`` plus noise. Up to 1,500 points, the process is exact, as in
+    scikit-learn. With more points, the points near a new point enter exactly, and all others through inducing points;
+    the cost of a prediction does not depend on the number of training points.
 
     Parameters
     ----------
     kernel : str, Kernel or callable, default="gaussian"
-        k, of unit variance where it has a name; see `KernelRidge`. Its white noise is noise beside ``alpha``.
+        Kernel k, of unit variance if it is given by name; see `KernelRidge`. Its white noise is added to ``alpha``.
     bandwidth : float, array-like of shape (n_features,), "auto", "median" or None, default="auto"
-        "auto" maximizes the marginal likelihood, together with all that is "auto" below: one length for each column
-        where the kernel has a name; for a kernel object its own lengths, one or one for each column, and the scales
-        and noises of its parts, sums and products included. Others as in `KernelRidge`; None keeps a kernel object as
-        it is.
+        "auto" maximizes the marginal likelihood over the bandwidth, together with all other parameters that are
+        "auto". A kernel given by name has one bandwidth for each column. A kernel object keeps its form; its bandwidths
+        are optimized, and the scales and noises of sums and products as well. None keeps a kernel object unchanged. For
+        other values, see `KernelRidge`.
     signal_variance : float or "auto", default="auto"
         Prior variance of the function. "auto" maximizes the marginal likelihood.
     alpha : float, array-like of shape (n_samples,) or "auto", default="auto"
-        Variance of the noise, of all targets or of each point. "auto" maximizes the marginal likelihood, for a noise
-        that is the same everywhere. scikit-learn's own default is 1e-10.
+        Variance of the noise, for all targets or for each point. "auto" maximizes the marginal likelihood over one
+        variance for all points. The default of scikit-learn is 1e-10.
     mean : {"constant", "linear"} or None, default="constant"
-        The mean of the process, fitted by least squares and then taken as known; None is 0, as in scikit-learn.
+        Mean function, which is fitted by least squares and then kept fixed. None is zero, as in scikit-learn.
     normalize_y : bool, default=False
-        Whether targets are scaled to mean 0 and variance 1; ``signal_variance`` and ``alpha`` are then those of the
-        scaled targets, as in scikit-learn.
+        Whether to scale the targets to mean 0 and variance 1. ``signal_variance`` and ``alpha`` refer to the scaled
+        targets then, as in scikit-learn.
     n_restarts_optimizer : int, default=0
-        Searches for the largest likelihood from random places, beside the first.
+        Number of additional searches for the largest likelihood, from random starts.
     tol, memory, rank
-        As in `blockbasis.factorize`: with one of them the process is that of a compressed kernel matrix. Where it needs
-        more than half of the dense matrix, nothing is compressed.
+        Accuracy or size of a compressed kernel matrix, as in `blockbasis.factorize`. With one of them, the prior is
+        that of the compressed matrix, unless this needs more than half of the floats of the dense matrix.
     n_clusters : int, default=None
         Of the factorization, or neighbourhoods without one; None is one for 500 points.
     random_state : int, RandomState or None, default=None
+        Seed.
     n_jobs : int, default=None
-        Threads; None is one for each core.
+        Number of threads. None uses one for each core.
     verbose : int, default=0
-        Above 0 shows progress.
+        If above 0, show progress.
 
     Attributes
     ----------
     kernel_ : Kernel
-        With the hyperparameters chosen.
+        Kernel with the chosen hyperparameters.
     bandwidth_ : float, ndarray of shape (n_features,) or None
+        Bandwidth of the kernel.
     signal_variance_ : float
+        Chosen prior variance.
     noise_variance_ : float or ndarray of shape (n_samples,)
-        All noise of the targets: ``alpha``, and that of the kernel times ``signal_variance_``.
+        Variance of the noise: ``alpha`` plus the white noise of the kernel times ``signal_variance_``.
     log_marginal_likelihood_value_ : float
-        Of all targets (scaled, if asked for) around their mean, under the hyperparameters chosen; summed over several
-        targets. Of more than 1,500 points it is that of the approximate prior.
+        Log marginal likelihood with the chosen hyperparameters, summed over the targets. With ``normalize_y``, it is
+        that of the scaled targets. With more than 1,500 points, it is that of the approximate prior.
     alpha_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
         Dual coefficients under the same prior, as in scikit-learn.
     n_features_in_ : int
 
     See Also
     --------
-    KernelRidge : The mean alone.
+    KernelRidge : Regression without variances.
 
     Notes
     -----
-    Hyperparameters maximize the exact likelihood, by L-BFGS with analytic gradients: of all points up to 1,500, and
-    beyond of a random sample of 1,500 together with ten patches of 150 points next to each other, which tell what is
-    noise and what is finer than the distances in the sample.
+    Hyperparameters maximize the exact likelihood, by L-BFGS with analytic gradients. Up to 1,500 points, all points are
+    used. With more points, a random sample of 1,500 is used together with ten patches of 150 neighbouring points. The
+    patches contain the information about the noise and about lengths below the distances of the sample.
 
-    Of more than 1,500 points, 500 drawn at random are inducing points: through them every point knows all data, as in
-    the fully independent training conditional. The points in and around a cluster are then conditioned on with their
-    exact covariance, a partially independent conditional with overlapping blocks [1]_. Near the border between
-    clusters, means and variances are weighted means over both sides: they are continuous.
+    With more than 1,500 points, 500 random points are inducing points, through which every prediction depends on all
+    data, as in the fully independent training conditional. The points in and around a cluster enter with their exact
+    covariance; this is a partially independent conditional with overlapping blocks [1]_. Near the border between
+    clusters, means and variances are weighted means of both clusters, and are continuous.
 
-    With ``tol``, ``memory`` or ``rank``, the prior is s u(x)ᵀ C u(x') for two points and s k(x, x) for one.
+    With ``tol``, ``memory`` or ``rank``, the prior covariance of two points is s u(x)ᵀ C u(x'), and the prior variance
+    of a point is s k(x, x), where s is the signal variance.
 
     References
     ----------
@@ -219,24 +223,24 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         return self
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, include_noise: bool = True) -> Any:
-        """Mean at new points, with the standard deviation or covariance of new targets where asked for.
+        """Predict the mean at new points, and its standard deviation or covariance on request.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         return_std, return_cov : bool, default=False
-            At most one.
+            Whether to return standard deviations or the covariance matrix; at most one of them.
         include_noise : bool, default=True
-            Whether deviations and covariances are those of new targets, with their noise, or of the function. Where
-            ``alpha`` has one noise for each point, new ones have the mean of it.
+            Whether deviations and covariances are those of new targets, with their noise, or of the function. If
+            ``alpha`` is an array, the noise of new targets is its mean.
 
         Returns
         -------
         mean : ndarray of shape (n_samples,) or (n_samples, n_targets)
         std : ndarray of the same shape
-            With ``return_std``.
+            Only with ``return_std``.
         cov : ndarray of shape (n_samples, n_samples) or (n_samples, n_samples, n_targets)
-            With ``return_cov``.
+            Only with ``return_cov``.
         """
         check_is_fitted(self)
         if return_std and return_cov:
@@ -253,7 +257,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         return mean
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> FloatArray:
-        """Functions drawn from the posterior, at new points, without noise.
+        """Draw functions from the posterior and evaluate them at new points, without noise.
 
         Parameters
         ----------
@@ -275,7 +279,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
     # --- hyperparameters ---------------------------------------------------------------------------------------------
 
     def _start(self, X: FloatArray, unit: float, rng: np.random.Generator) -> Covariance:
-        """The covariance that a search begins with, for targets in units whose square is ``unit``."""
+        """Start of the search, for targets divided by the square root of ``unit``."""
         free_signal, free_noise = self._is_auto(self.signal_variance), self._is_auto(self.alpha)
         signal = 1.0
         if not free_signal:
@@ -285,7 +289,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         return Covariance(kernel, signal, _START_NOISE if free_noise else 0.0, free_kernel, free_signal)
 
     def _start_kernel(self, X: FloatArray, rng: np.random.Generator) -> Kernel:
-        """The kernel that a search for its hyperparameters begins with."""
+        """Kernel at the start of the search."""
         made = make_kernel(self.kernel, None, caller=self._caller)
         if isinstance(self.kernel, str):
             return make_kernel(self.kernel, np.sqrt(X.shape[1]) * column_scales(X)[1], caller=self._caller)
@@ -312,7 +316,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
     def _conditioned(
         self, kernel: Kernel, X: FloatArray, Y: FloatArray, noise: float | FloatArray, rng: np.random.Generator
     ) -> Conditioned:
-        """For targets in units of the signal's deviation."""
+        """Condition on targets that are divided by the standard deviation of the signal."""
         goals = (self.tol, self.memory, self.rank)
         if all(goal is None for goal in goals) and len(X) > SAMPLE_POINTS:
             clusters = self._default_clusters(len(X))
@@ -343,12 +347,12 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
     # --- targets -----------------------------------------------------------------------------------------------------
 
     def _residuals(self, X: FloatArray, Y: FloatArray) -> tuple[FloatArray, float]:
-        """Targets less their mean, in units such that their mean square is 1, and the square of this unit."""
+        """Targets minus their mean, divided by a unit so that their mean square is 1, and the square of the unit."""
         kind = None if self.mean is None else check_choice(self.mean, TRENDS, name="mean", caller=self._caller)
         normalize = check_flag(self.normalize_y, name="normalize_y", caller=self._caller)
         self._trend = Trend.fitted(kind or ("constant" if normalize else None), X, Y)
         left, size = Y - self._trend(X), np.abs(Y).max(axis=0)
-        left[:, np.abs(left).max(axis=0) <= 10 * np.finfo(np.float64).eps * size] = 0  # what rounding leaves of a mean
+        left[:, np.abs(left).max(axis=0) <= 10 * np.finfo(np.float64).eps * size] = 0  # rounding errors of the mean
         self._y_scale = np.ones(Y.shape[1])
         if normalize:
             deviations = largest(Y) * (Y / largest(Y)).std(axis=0)
@@ -369,7 +373,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         return left / unit, float(square)
 
     def _spread(self, values: FloatArray, power: int) -> FloatArray:
-        """Deviations (power 1) or covariances (power 2) of every target."""
+        """Standard deviations (power 1) or covariances (power 2) of each target."""
         scales = self._scale**power
         return np.asarray(values * scales[0] if self._flat else values[..., np.newaxis] * scales)
 

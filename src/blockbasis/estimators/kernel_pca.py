@@ -1,4 +1,4 @@
-"""Kernel principal component analysis of a compressed kernel matrix."""
+"""Kernel principal component analysis with compressed kernel matrices."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from blockbasis.operators.storage import storable
 from blockbasis.solvers.eigen import Eigenpairs, with_signs
 from blockbasis.solvers.woodbury import congruent, orthonormalizing, triangular_solve
 
-#: Eigenvalues below this share of the largest are zero, as scikit-learn counts them.
+#: Eigenvalues below this share of the largest count as zero, as in scikit-learn.
 _NEGLIGIBLE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-7}
-#: Part of the constant vector that is rounding when U holds the rest of it.
+#: If the distance of the constant vector from the range of U is below this share of its length, it is rounding error.
 _HELD = 1e-14
 
 
 def centred_eigh(A: BlockBasis, n_components: int) -> Eigenpairs:
-    """Leading eigenpairs of H A H for A = U C Uᵀ without D, where H = I - 1 1ᵀ / n takes the mean away.
+    """Leading eigenpairs of H A H, where A = U C Uᵀ has no D and H = I - 1 1ᵀ / n subtracts the mean.
 
-    With U = Q R, S = R C Rᵀ and g = Qᵀ 1, the columns of H Q have the Gram matrix G = I - g gᵀ / n. So H A H has the
-    eigenvalues of G^(1/2) S G^(1/2), a matrix of the size of C, and for its eigenvectors v the vectors
-    H Q G^(-1/2) v: nothing is approximated.
+    Let U = Q R, S = R C Rᵀ and g = Qᵀ 1. The columns of H Q have the Gram matrix G = I - g gᵀ / n. The eigenvalues of
+    H A H are those of G^(1/2) S G^(1/2), a matrix of the size of C, and its eigenvectors are H Q G^(-1/2) v, where v
+    are those of the smaller matrix. There is no approximation.
     """
     n = A.shape[0]
     triangles = orthonormalizing(A.basis, np.ones(n))
     g = triangular_solve(triangles, A.basis.project(np.ones((n, 1))), transposed=True)
     length = float(np.linalg.norm(g))
     direction = g / length if length else g
-    left = max(1 - length**2 / n, 0.0)  # eigenvalue of G along g; all others are 1
+    left = max(1 - length**2 / n, 0.0)  # eigenvalue of G for the eigenvector g; all others are 1
     root = np.sqrt(left) if left > _HELD else 0.0
 
     S = _scaled_along(congruent(A.inner, triangles), direction, root)
@@ -48,7 +48,7 @@ def centred_eigh(A: BlockBasis, n_components: int) -> Eigenpairs:
 
 
 def _scaled_along(M: FloatArray, direction: FloatArray, factor: float) -> FloatArray:
-    """The columns of M, each scaled by ``factor`` in one direction of unit length."""
+    """Scale the columns of M by ``factor`` in one direction of unit length."""
     return np.asarray(M + (factor - 1) * direction @ (direction.T @ M))
 
 
@@ -56,34 +56,38 @@ def _scaled_along(M: FloatArray, direction: FloatArray, factor: float) -> FloatA
 class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator):
     """Kernel principal component analysis for many points.
 
-    scikit-learn's estimator of the same name with the kernel matrix compressed: its centred eigenpairs are exact for
-    the compressed matrix, and `transform` costs the same however many points it was fitted on.
+    The parameters and attributes are those of scikit-learn's ``KernelPCA``. The kernel matrix is compressed. The
+    eigenpairs are exact for the compressed matrix, and the cost of `transform` does not depend on the number of
+    training points.
 
     Parameters
     ----------
     n_components : int, default=None
-        None keeps all components whose eigenvalue is not zero.
+        Number of components. None keeps all components with nonzero eigenvalues.
     kernel : str, Kernel or callable, default="gaussian"
         See `KernelRidge`.
     bandwidth : float, "median" or None, default=None
-        None for a kernel given by name is the square root of the number of columns, scikit-learn's default ``gamma``.
+        See `KernelRidge`.
     tol, memory, n_clusters, rank
-        As in `blockbasis.factorize`. With none of ``tol``, ``memory`` and ``rank``: up to 1,000 points are kept
-        exactly, more in 100 floats for each point.
+        Accuracy or size of the compression, as in `blockbasis.factorize`. If ``tol``, ``memory`` and ``rank`` are None,
+        up to 1,000 points are stored exactly, and more points with 100 floats for each point.
     random_state : int, RandomState or None, default=None
+        Seed.
     n_jobs : int, default=None
-        Threads; None is one for each core.
+        Number of threads. None uses one for each core.
     verbose : int, default=0
-        Above 0 shows progress.
+        If above 0, show progress.
 
     Attributes
     ----------
     eigenvalues_ : ndarray of shape (n_components,)
-        Of the centred matrix, descending.
+        Eigenvalues of the centred matrix in descending order.
     eigenvectors_ : ndarray of shape (n_samples, n_components)
-        Of unit length; the entry of largest modulus is positive in each.
+        Eigenvectors of unit length, in which the entry of largest absolute value is positive.
     kernel_ : Kernel
+        Kernel with its bandwidth.
     bandwidth_ : float, ndarray of shape (n_features,) or None
+        Bandwidth of the kernel.
     n_features_in_ : int
 
     Examples
@@ -127,7 +131,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> KernelPCA:
-        """Find the components.
+        """Compute the components.
 
         Parameters
         ----------
@@ -156,7 +160,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> FloatArray:
-        """Scores of the points fitted on, from the eigenvectors themselves.
+        """Fit, and return the scores of the training points, computed from the eigenvectors.
 
         Parameters
         ----------

@@ -33,7 +33,7 @@ class RidgeRegressor(MultiOutputMixin, RegressorMixin, KernelRidgeEstimator):
 
     @property
     def _one_for_each_target(self) -> bool:
-        """Whether the ridge is an array, as it was given."""
+        """Whether ``alpha`` is an array with one ridge for each target."""
         return isinstance(self.alpha, np.ndarray) and self.alpha.ndim > 0
 
     def _keep_results(self, choices: Choices, records: list[Record]) -> None:
@@ -42,17 +42,16 @@ class RidgeRegressor(MultiOutputMixin, RegressorMixin, KernelRidgeEstimator):
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Learn from points and their targets.
+        """Fit the regression to points and their targets.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), or rows on disk
-            float32 points are worked on in float32. A `numpy.memmap`, an array of zarr or h5py, a data set of pyarrow
-            or `blockbasis.streaming.Rows` are read in pieces, and never held as a whole: see the notes of
-            `partial_fit`.
+            With points in float32, the computation is in float32. A `numpy.memmap`, an array of zarr or h5py, a data
+            set of pyarrow or `blockbasis.streaming.Rows` are read in pieces; see the notes of `partial_fit`.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
         sample_weight : float or array-like of shape (n_samples,), default=None
-            How many times each point counts; zero leaves it out.
+            Weights of the points. A point of weight zero is ignored.
 
         Returns
         -------
@@ -171,7 +170,7 @@ class RidgeRegressor(MultiOutputMixin, RegressorMixin, KernelRidgeEstimator):
 
     @by_pieces
     def predict(self, X: Any) -> FloatArray:
-        """Values at new points, in bounded memory however many they are.
+        """Predict the targets of new points, in bounded memory for any number of points.
 
         Parameters
         ----------
@@ -187,22 +186,22 @@ class RidgeRegressor(MultiOutputMixin, RegressorMixin, KernelRidgeEstimator):
 
     @by_pieces
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[FloatArray, FloatArray]:
-        """Intervals that the targets of new points fall into with a given probability, point by point.
+        """Prediction intervals, which contain the targets of new points with a given probability.
 
-        Leave-one-out residuals say how far predictions are off, and the nearest training points by how much more or
-        less than elsewhere. The targets of new points that come from where the training points came from are covered
-        in this share, on average over the points.
+        The widths come from leave-one-out residuals, scaled by the mean residual of the training points nearest to the
+        new point. If new points have the distribution of the training points, the intervals contain a share
+        ``coverage`` of their targets on average.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         coverage : float, default=0.9
-            Between 0 and 1.
+            Probability between 0 and 1.
 
         Returns
         -------
         lower, upper : ndarray of shape (n_samples,) or (n_samples, n_targets)
-            Each target has its own interval.
+            Ends of the interval of each target.
 
         Examples
         --------
@@ -237,7 +236,7 @@ class RidgeRegressor(MultiOutputMixin, RegressorMixin, KernelRidgeEstimator):
         Returns
         -------
         ndarray of shape (n_samples, n_features) or (n_samples, n_features, n_targets)
-            In float64: of the function of the cluster that a point falls into.
+            Gradients in float64.
 
         Examples
         --------
@@ -257,94 +256,103 @@ class RidgeRegressor(MultiOutputMixin, RegressorMixin, KernelRidgeEstimator):
 class KernelRidge(RidgeRegressor):
     """Kernel ridge regression on a compressed kernel matrix.
 
-    scikit-learn's ``KernelRidge`` with time and memory linear in the number of points, and prediction at a cost that
-    does not depend on it.
+    The parameters are those of scikit-learn's ``KernelRidge``. Time and memory of the fit are linear in the number of
+    points, and the cost of a prediction does not depend on it.
 
     Parameters
     ----------
     alpha : float, ndarray of shape (n_targets,), or list of float, default=1.0
-        Ridge, above 0. An array has one for each target, as in scikit-learn. A list or tuple has candidates: the one
-        with the least squared leave-one-out error, over all targets, is taken.
+        Positive ridge. An array has one ridge for each target, as in scikit-learn. A list or tuple has candidates, of
+        which the one with the smallest squared leave-one-out error over all targets is chosen.
     kernel : {"gaussian", "rbf", "laplacian", "matern", "cauchy", "inverse_multiquadric", "rational_quadratic"}, \
 Kernel or callable, default="gaussian"
         A name, a kernel such as ``blockbasis.Matern(1.0, nu=2.5)``, one of scikit-learn's, or a function
         k(X, Y) -> array. The white noise of a kernel is added to ``alpha``.
     bandwidth : float, {"median", "auto"}, list of float or None, default=None
-        None: that of the kernel object, or the square root of the number of columns for a kernel given by name, which
-        is scikit-learn's default ``gamma``. "median": the median distance of two points. A list: candidates, chosen
-        like ``alpha`` and together with it; "auto": 1/16 to 2 times the median distance.
+        Bandwidth of the kernel. "median" is the median distance of two points. A list has candidates, which are
+        compared together with those of ``alpha``; "auto" has the candidates 1/16 to 2 times the median distance. None
+        keeps the bandwidth of a kernel object, and is the square root of the number of columns for a kernel given by
+        name, which is scikit-learn's default ``gamma``.
     gamma : float, default=None
         scikit-learn's parameter of the "rbf" kernel, exp(-gamma |x - y|^2), in place of ``bandwidth``.
     metric : {"diagonal", "full", "auto"} or None, default=None
-        Distances |L (x - y)| learnt from the data: rounds of a regression of at most 3,200 points and the mean outer
-        product of its gradients, as long as the leave-one-out error falls. "diagonal" learns a weight for each column;
-        "auto" takes no metric, a diagonal or a full one, by leave-one-out. The columns are first scaled to standard
-        deviation 1. With ``bandwidth=None`` the bandwidth is that of the least error; one that is given is for mapped
-        points L x, whose total variance is that of standardised columns.
+        Learn distances |L (x - y)| from the data. A regression of at most 3,200 points and the mean outer product of
+        its gradients, which determines L, are repeated as long as the leave-one-out error decreases. "diagonal" learns
+        a weight for each column, and "full" a matrix. "auto" compares both and no metric by the leave-one-out error.
+        The columns are scaled to standard deviation 1 first. With ``bandwidth=None``, the bandwidth is chosen as well.
+        A given bandwidth refers to the mapped points L x, whose total variance is that of standardized columns.
     fit_intercept : bool, default=False
-        Whether to learn the targets around their mean, to which predictions return far from all training points.
+        Whether to subtract the mean of the targets before the fit, so that predictions far from all training points
+        are the mean.
     tol, memory, n_clusters, rank : default=None
-        How the kernel matrix is compressed, as in `blockbasis.factorize`, without a diagonal part. With none of
-        ``tol``, ``memory`` and ``rank``: up to 1,000 points exactly, more in 100 floats for each point. Without
-        ``n_clusters`` and ``tol`` there are sqrt(n_samples) / 4 clusters.
+        Accuracy or size of the compression, as in `blockbasis.factorize`, without a diagonal part. If ``tol``,
+        ``memory`` and ``rank`` are None, up to 1,000 points are stored exactly, and more points with 100 floats for
+        each point. If ``n_clusters`` and ``tol`` are None, there are sqrt(n_samples) / 4 clusters.
     keep_points : bool, default=True
-        Whether to keep what is as long as the points: ``X_fit_``, ``dual_coef_`` and ``factorization_``. Prediction
-        needs none of it, but some points of each cluster: about ten for each unit of its rank.
+        Whether to store the attributes whose size is that of the data: ``X_fit_``, ``dual_coef_`` and
+        ``factorization_``. Prediction does not use them. It uses some points of each cluster, about ten for each unit
+        of its rank.
     random_state : int, RandomState or None, default=None
+        Seed.
     n_jobs : int, default=None
-        Threads; None is one for each core.
+        Number of threads. None uses one for each core.
     verbose : int, default=0
-        Above 0 shows progress.
+        If above 0, show progress.
 
     Attributes
     ----------
     dual_coef_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
         Coefficients of the compressed regression, zero for points of weight zero.
     X_fit_ : ndarray of shape (n_samples, n_features)
+        Training points.
     factorization_ : BlockBasis
-        Of the points with positive weight.
+        Factorization of the points with positive weight.
     expansion_ : Expansion
-        The function learnt: all that prediction needs.
+        Prediction function.
     local_share_ : ndarray of shape (n_targets,)
-        Share of the local regressions in it.
+        Share of the local regressions in the prediction.
     residuals_ : Residuals
-        Leave-one-out residuals at up to 4,000 points: all that intervals need.
+        Leave-one-out residuals at up to 4,000 points, from which intervals are computed.
     intercept_ : ndarray of shape (n_targets,)
+        Mean of the targets, or zero.
     metric_ : ndarray of shape (m, n_features)
-        L, where it was learnt.
+        Matrix L, if a metric was learned.
     feature_importances_ : ndarray of shape (n_features,)
-        Diagonal of LᵀL for columns in units of their standard deviation, with sum 1; where L was learnt.
+        Diagonal of LᵀL for columns of standard deviation 1, divided by its sum, if a metric was learned.
     alpha_ : float or ndarray of shape (n_targets,)
+        Chosen ridge.
     bandwidth_ : float, ndarray of shape (n_features,) or None
-        One for each column where the kernel object has these; None where it has no bandwidth, as a function.
+        Chosen bandwidth, or one for each column if the kernel object has these. None for kernels without a bandwidth,
+        such as functions.
     far_share_ : float
-        Share of the points far from all clusters, where points were learnt from in pieces: see `partial_fit`.
+        Share of the points far from all clusters, after a fit in pieces; see `partial_fit`.
     stream_ : Stream
         State of `partial_fit`: basis functions and sums.
     cv_results_ : dict
-        For every pair of candidates ``param_bandwidth``, ``param_alpha``, ``mean_test_score`` (negative mean squared
-        leave-one-out error) and ``rank_test_score``; only where there was something to choose.
+        ``param_bandwidth``, ``param_alpha``, ``mean_test_score`` (negative mean squared leave-one-out error) and
+        ``rank_test_score`` of each pair of candidates, if there are several.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
     See Also
     --------
-    KernelRidgeCV : Everything chosen by leave-one-out.
+    KernelRidgeCV : Kernel, metric, bandwidth and ridge are chosen from the data.
     KernelRidgeClassifier : Classification, with a bandwidth for each class.
 
     Notes
     -----
-    What is learnt is a mixture of two regressions: that of the compressed matrix, which sees all points, and one for
-    each cluster, of the data at its points and those beyond its border, which sees them more finely. Their shares are
-    those of the least squared leave-one-out error. There is no second one with ``tol``, which asks for the regression
-    of the kernel matrix itself, and where the compression leaves out next to nothing beside the ridge. A ridge
-    ``alpha`` amplifies the error of the matrix: predictions are those of the exact regression to about ``tol`` times
-    the Frobenius norm of the kernel matrix over ``alpha``, so that smooth kernels with small ridges want a small
-    ``tol``.
-    The function learnt at the points is continued to new points from those around the nearest clusters, by weights that
-    change continuously. Far from all training points it goes where the kernel goes, to zero for one that decays.
-    Leave-one-out errors are exact for given bases, inner matrix, local columns and shares: they are not built anew
-    without the point.
+    The prediction is a mixture of two regressions. The first uses the compressed matrix of all points. The second
+    consists of one regression for each cluster, fitted to the points in the cluster and beyond its border, and resolves
+    shorter distances. The shares minimize the squared leave-one-out error. The second regression is omitted if ``tol``
+    is given, and if the variance that the compression loses is small against the ridge.
+
+    With ``tol``, predictions differ from those of the exact regression by about ``tol`` times the Frobenius norm of
+    the kernel matrix divided by ``alpha``. Smooth kernels with small ridges therefore need a small ``tol``.
+
+    At new points, the functions of the nearest clusters are blended with continuous weights. Far from all training
+    points, predictions behave as the kernel does: they tend to zero (or to the mean, with ``fit_intercept``) if the
+    kernel decays. Leave-one-out errors are exact for the given bases, inner matrix, local columns and shares, which are
+    not recomputed without the point.
 
     References
     ----------
@@ -402,7 +410,7 @@ Kernel or callable, default="gaussian"
 
 
 def _least_squares(fits: Iterator[Fit], weights: FloatArray | None) -> tuple[Fit, list[Record]]:
-    """The regression of least squared leave-one-out error, and a record of each."""
+    """Regression with the smallest squared leave-one-out error, and a record of each candidate."""
     best, least, exponent, records = None, np.inf, 0, list[Record]()
     for fit in fits:
         if best is None:

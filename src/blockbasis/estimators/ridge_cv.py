@@ -20,13 +20,13 @@ from blockbasis.operators.storage import storable
 class KernelRidgeCV(RidgeSearch, RidgeRegressor):
     """Kernel ridge regression with kernel, metric, bandwidth and ridge chosen from the data.
 
-    Nothing needs to be given: columns are scaled, targets centred, and what is chosen is chosen on growing samples, of
-    which each keeps the best candidates. The winner learns from all points, as `KernelRidge` does.
+    No parameter is required. Columns are scaled and targets are centred. Candidates are compared on samples of
+    increasing size, and each stage keeps the best. The best candidate is fitted to all points, as by `KernelRidge`.
 
     Parameters
     ----------
     alphas : list of float, default=None
-        Ridges to choose among; None is powers of 4.
+        Candidate ridges. None for powers of 4.
     kernel : {"auto", "gaussian", "rbf", "laplacian", "matern", ...} or Kernel, default="auto"
         "auto": the Gaussian, the Laplacian or the Matern 3/2 kernel. Any radial kernel of one bandwidth may be given;
         its bandwidth is chosen. Other kernels have no bandwidth to choose, and are refused: sums and products of
@@ -34,53 +34,53 @@ class KernelRidgeCV(RidgeSearch, RidgeRegressor):
     metric : {"auto", "diagonal", "full"} or None, default="auto"
         As in `KernelRidge`.
     gamma : float, default=None
-        scikit-learn's parameter of the "rbf" kernel: with it only the ridge is chosen, and the columns stay as they
-        are.
+        scikit-learn's parameter of the "rbf" kernel. If it is given, only the ridge is chosen, and the columns are not
+        scaled.
     fit_intercept : bool, default=True
-        Whether to learn the targets around their mean.
+        Whether to subtract the mean of the targets before the fit.
     standardize : {"auto"} or bool, default="auto"
-        Whether to divide the columns by their standard deviations first. "auto" does where these differ by more than a
-        factor of 10; where they do not, columns stay as they are if that is better by more than a standard error.
-        "auto" also draws in columns of heavy tails if that is better, see the notes.
+        Whether to divide the columns by their standard deviations first. "auto" does so if these differ by more than a
+        factor of 10. If not, the columns are left unscaled if this is better by more than a standard error. "auto" also
+        maps columns with heavy tails if this is better; see the notes.
     time_budget : float, default=None
-        Seconds. A search that has used a third of them stops with the best found so far; where the rest is too short
-        to learn from all points, some are drawn at random, with a `PerformanceWarning`.
+        Time in seconds. The search stops with the best candidate found so far after a third of it. If the rest is too
+        short for a fit to all points, the fit uses a random part of them, with a `PerformanceWarning`.
     tol, memory, n_clusters, rank, keep_points, random_state, n_jobs
-        As in `KernelRidge`, for the last fit. With none of the first four: up to 21,000 points exactly, more in
-        clusters of about 600 points, of rank 80 up to 30,000 points and less beyond.
+        As in `KernelRidge`, for the last fit. If the first four are None, up to 21,000 points are fitted exactly, and
+        more points in clusters of about 600 points. Their rank is 80 up to 30,000 points, and less beyond.
     verbose : int, default=0
-        Above 0 shows progress and the time left, in one bar.
+        If above 0, show progress and the time left.
 
     Attributes
     ----------
     best_params_ : dict
-        ``kernel``, ``metric``, ``bandwidth`` (of mapped points) and ``alpha``. For the mean of two kernels both names,
-        such as "matern + gaussian", and no bandwidth: ``expansion_.kernel`` is that mean.
+        ``kernel``, ``metric``, ``bandwidth`` (for mapped points) and ``alpha``. If the mean of two kernels was chosen,
+        ``kernel`` has both names, such as "matern + gaussian", and ``bandwidth`` is None.
     best_index_ : int
-        The place of the winner in ``cv_results_``.
+        Index of the best candidate in ``cv_results_``.
     best_score_ : float
-        R^2 of the winner on the largest sample, as in ``cv_results_``.
+        R^2 of the best candidate on the largest sample, as in ``cv_results_``.
     cv_results_ : dict
-        Every candidate in every stage: ``iter`` (the stage), ``n_resources`` (rows), ``param_kernel``,
+        One entry for each candidate in each stage: ``iter`` (the stage), ``n_resources`` (rows), ``param_kernel``,
         ``param_metric``, ``param_bandwidth``, ``param_alpha``, ``mean_test_score`` (R^2, see the notes),
         ``rank_test_score``, ``fit_time``.
     scale_ : ndarray of shape (n_features,)
-        What the columns were divided by before the search; gradients are in the units of the columns all the same.
+        Divisors of the columns in the search. Gradients are in the original units of the columns.
     column_map_ : ColumnMap or None
-        What was applied to columns of heavy tails before that, with ``columns``, ``centers`` and ``spreads``. The
-        kernel, ``metric_``, ``expansion_`` and ``factorization_`` are those of mapped columns, ``X_fit_`` and gradients
-        those of the columns given.
+        Map of the columns with heavy tails, with ``columns``, ``centers`` and ``spreads``. The kernel, ``metric_``,
+        ``expansion_`` and ``factorization_`` refer to mapped columns; ``X_fit_`` and gradients refer to the original
+        columns.
     metric_, feature_importances_, intercept_, alpha_, bandwidth_, expansion_, local_share_, residuals_, dual_coef_, \
 X_fit_
         As in `KernelRidge`.
     factorization_ : BlockBasis
-        Where the last fit is compressed.
+        Factorization of the last fit, if it is compressed.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
     See Also
     --------
-    KernelRidge : With a kernel that is given.
+    KernelRidge : Regression with a given kernel.
     KernelRidgeClassifierCV : Classification.
 
     Notes
@@ -114,7 +114,7 @@ X_fit_
     >>> sorted(model.feature_importances_.argsort()[-2:].tolist())
     [0, 1]
 
-    Of a column with a few values far out, the logarithm matters here:
+    A column with heavy tails is mapped:
 
     >>> X[:, 0] = np.exp(2 * X[:, 0])
     >>> model = bb.KernelRidgeCV(random_state=0).fit(X[:500], y[:500])
@@ -210,9 +210,9 @@ class KernelRidgeClassifierCV(RidgeSearch, RidgeClassifier):
 
     Notes
     -----
-    Bandwidths and ridges of a candidate are chosen by squared leave-one-out residuals, as in `KernelRidgeCV`; the
-    candidate, and the ridge of the last fit, by the log-loss. Squared residuals count how far values are from 1 and
-    -1, which decides nothing where classes are far apart.
+    Bandwidths and ridges of a candidate are chosen by squared leave-one-out residuals, as in `KernelRidgeCV`.
+    Candidates, and the ridges of the last fit, are compared by the log-loss. If classes are far apart, the squared
+    residuals mostly measure the distances of values from 1 and -1, which do not affect the decisions.
 
     Examples
     --------

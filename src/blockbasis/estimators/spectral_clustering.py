@@ -1,4 +1,4 @@
-"""Spectral clustering with a compressed affinity matrix."""
+"""Spectral clustering with compressed affinity matrices."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ASSIGNMENTS = ("kmeans", "cluster_qr")
 
 
 def degrees(A: BlockBasis, X: FloatArray) -> FloatArray:
-    """Sums of the rows of an affinity matrix; an isolated point keeps its affinity to itself."""
+    """Row sums of an affinity matrix. The degree of an isolated point is its affinity to itself."""
     assert A.kernel is not None
     own = A.kernel.without_noise().diagonal(X).astype(np.float64)
     return np.maximum(A._apply(np.ones((A.shape[0], 1)))[:, 0], own)
@@ -32,8 +32,9 @@ def degrees(A: BlockBasis, X: FloatArray) -> FloatArray:
 def embedding(A: BlockBasis, degrees: FloatArray, n_components: int) -> FloatArray:
     """Leading eigenvectors of the random walk on the points, of shape (n, n_components).
 
-    With E the degrees and E^(-1/2) U = Q R, E^(-1/2) A E^(-1/2) = Q (R C Rᵀ) Qᵀ: its eigenpairs are those of a matrix
-    of the size of C. Divided by the roots of the degrees, its eigenvectors are those of E^-1 A.
+    Let E be the diagonal matrix of the degrees, and E^(-1/2) U = Q R. The eigenpairs of
+    E^(-1/2) A E^(-1/2) = Q (R C Rᵀ) Qᵀ follow from those of a matrix of the size of C. Its eigenvectors, divided by the
+    roots of the degrees, are those of E^-1 A.
     """
     triangles = orthonormalizing(A.basis, degrees)
     _, small = leading_eigenpairs(congruent(A.inner, triangles), n_components)
@@ -42,7 +43,7 @@ def embedding(A: BlockBasis, degrees: FloatArray, n_components: int) -> FloatArr
 
 
 def pivoted_labels(vectors: FloatArray) -> IntArray:
-    """Clusters by pivoted QR: one typical point of each is found, and the vectors are turned towards them.
+    """Labels by pivoted QR, which selects a typical point of each cluster and rotates the vectors towards them.
 
     References
     ----------
@@ -58,46 +59,50 @@ def pivoted_labels(vectors: FloatArray) -> IntArray:
 class SpectralClustering(ClusterMixin, KernelEstimator):
     """Spectral clustering of many points.
 
-    scikit-learn's estimator of the same name with the affinity matrix compressed.
+    The parameters are those of scikit-learn's ``SpectralClustering``. The affinity matrix is compressed.
 
     Parameters
     ----------
     n_clusters : int, default=8
-        Clusters to find, as in scikit-learn. The clusters of points that the factorization works with are
-        ``n_blocks``.
+        Number of clusters to find, as in scikit-learn. ``n_blocks`` is the number of clusters of the factorization.
     n_components : int, default=None
-        Eigenvectors to use; None is ``n_clusters``.
+        Number of eigenvectors. None uses ``n_clusters``.
     kernel : str, Kernel or callable, default="gaussian"
-        The affinity, at least 0; see `KernelRidge`.
+        Affinity, which must not be negative; see `KernelRidge`.
     bandwidth : float, "median" or None, default=None
-        None for a kernel given by name is the square root of the number of columns.
+        See `KernelRidge`.
     n_init : int, default=10
-        Starts of k-means.
+        Number of starts of k-means.
     assign_labels : {"kmeans", "cluster_qr"}, default="kmeans"
-        How the eigenvectors are turned into labels; "cluster_qr" uses no chance, and needs as many eigenvectors as
-        clusters.
+        Method that computes the labels from the eigenvectors. "cluster_qr" is deterministic, and needs as many
+        eigenvectors as clusters.
     tol, memory, n_blocks, rank
-        As ``tol``, ``memory``, ``n_clusters`` and ``rank`` of `blockbasis.factorize`. With none of ``tol``,
-        ``memory`` and ``rank``: up to 1,000 points are kept exactly, more in 100 floats for each point.
+        Accuracy or size of the compression: ``tol``, ``memory``, ``n_clusters`` and ``rank`` of
+        `blockbasis.factorize`. If ``tol``, ``memory`` and ``rank`` are None, up to 1,000 points are stored exactly, and
+        more points with 100 floats for each point.
     random_state : int, RandomState or None, default=None
+        Seed.
     n_jobs : int, default=None
-        Threads; None is one for each core.
+        Number of threads. None uses one for each core.
     verbose : int, default=0
-        Above 0 shows progress.
+        If above 0, show progress.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
+        Label of each point.
     affinity_matrix_ : BlockBasis
-        Compressed, self-affinities included.
+        Compressed affinity matrix, with its diagonal.
     kernel_ : Kernel
+        Kernel with its bandwidth.
     bandwidth_ : float, ndarray of shape (n_features,) or None
+        Bandwidth of the kernel.
     n_features_in_ : int
 
     Notes
     -----
-    scikit-learn leaves self-affinities out. Here they count as far as the compressed matrix holds them, which matters
-    for isolated points only.
+    scikit-learn sets the affinity of each point to itself to zero. Here it is as large as the compressed matrix
+    contains it. The difference matters for isolated points only.
 
     Examples
     --------
@@ -178,7 +183,7 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         return self
 
     def _counts(self, n: int) -> tuple[int, int]:
-        """Clusters to find, and eigenvectors."""
+        """Numbers of clusters and of eigenvectors."""
         check_choice(self.assign_labels, _ASSIGNMENTS, name="assign_labels", caller=self._caller)
         n_clusters = check_integer(self.n_clusters, name="n_clusters", caller=self._caller, low=1, high=n)
         if self.n_components is None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import html
+import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from blockbasis._utils.files import replacing
@@ -18,15 +19,15 @@ _STYLE = (
 )
 #: Description of the page in Markdown.
 _DESCRIPTION = (
-    "The command also writes `index.html`, with a picture of each, and all numbers beside it as CSV and JSON. `--page` "
-    "says where this page goes, and the environment variable `BLOCKBASIS_DATA` where the data sets are."
+    "The command also writes `index.html`, and all numbers beside it as CSV and JSON. `--page` says where this page "
+    "goes, and the environment variable `BLOCKBASIS_DATA` where the data sets are."
 )
 
 
 def write_index(
     results: Sequence[Result], folder: Path, *, command: str, page: Path | None = None
 ) -> tuple[Path, Path]:
-    """Write the index page of the results as HTML with figures and as Markdown without figures.
+    """Write the index page of the results as HTML and as Markdown, both with the figures.
 
     Parameters
     ----------
@@ -37,7 +38,8 @@ def write_index(
     command : str
         Command that creates all results, with " all" instead of the name of an experiment.
     page : Path, default=None
-        Path of the Markdown page; None selects ``reproduction.md`` in the folder.
+        Path of the Markdown page; None selects ``reproduction.md`` in the folder. For a page in another folder, the
+        figures are copied into a folder beside it, ``reproduction_pictures`` for ``reproduction.md``.
 
     Returns
     -------
@@ -53,10 +55,23 @@ def write_index(
     ['index.html', 'reproduction.md']
     """
     index, page = folder / "index.html", page or folder / "reproduction.md"
-    for path, text in ((index, _html(results, command)), (page, _markdown(results, command))):
+    pictures = _pictures(results, folder, page)
+    for path, text in ((index, _html(results, command)), (page, _markdown(results, command, pictures))):
         with replacing(path) as stream:
             stream.write(text.encode())
     return index, page
+
+
+def _pictures(results: Sequence[Result], folder: Path, page: Path) -> dict[str, str]:
+    """Copy the figures beside a page in another folder; return their paths relative to the page, by experiment."""
+    found = [path for result in results if (path := folder / f"{result.experiment.name}.svg").exists()]
+    if page.parent.resolve() == folder.resolve() or not found:
+        return {path.stem: path.name for path in found}
+    beside = page.with_name(f"{page.stem}_pictures")
+    beside.mkdir(exist_ok=True)
+    for path in found:
+        shutil.copyfile(path, beside / path.name)
+    return {path.stem: f"{beside.name}/{path.name}" for path in found}
 
 
 def _summary(results: Sequence[Result]) -> str:
@@ -96,7 +111,7 @@ def _dates_and_software(results: Sequence[Result]) -> str:
     return f", {days[0]}" + (f" to {days[-1]}" if len(days) > 1 else "") + (f", by {'; and '.join(by)}" if by else "")
 
 
-def _markdown(results: Sequence[Result], command: str) -> str:
+def _markdown(results: Sequence[Result], command: str, pictures: Mapping[str, str]) -> str:
     lines = [
         "# The paper's figures and tables, measured again",
         "",
@@ -126,6 +141,8 @@ def _markdown(results: Sequence[Result], command: str) -> str:
             "",
             f"`{alone}`, {result.seconds:.0f} s." + (f" {about.choices}" if about.choices else ""),
         ]
+        if about.name in pictures:
+            lines += ["", f"![{about.title}]({pictures[about.name]})"]
         for table in result.tables():
             lines += ["", f"{table.caption}:", "", *_markdown_table(table)]
     return "\n".join(lines) + "\n"

@@ -39,7 +39,7 @@ _METHODS = {
     "bbf-fixed": (5, 7, 1),
 }
 _PANEL = (4.6, 3.5)  # width and height in inches
-_SINGLE = (4.2, 3.2)  # of a figure with one panel in a report, whose text is legible on a phone
+_SINGLE = (3.8, 3.0)  # of a figure with one panel in a report, whose text is legible on a phone
 _DOTS_PER_INCH = 150
 #: Tick labels of logarithmic axes: for a ratio of the limits below the key, these multiples of powers of ten.
 _TICK_MULTIPLES = {4.0: (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 7), 300.0: (1, 2, 5)}

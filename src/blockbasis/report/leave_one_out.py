@@ -21,7 +21,7 @@ _RIDGES = tuple(4.0**k for k in range(-8, 3))
 MEASURES = {"regression": "R²", "classification": "accuracy"}
 
 
-def search_scores(X: FloatArray, y: npt.NDArray[Any], task: str) -> dict[str, list[float]]:
+def search_scores(X: FloatArray, y: npt.NDArray[Any], task: str, *, most_rows: int = ROWS) -> dict[str, list[float]]:
     """Return leave-one-out scores of an exact Gaussian kernel ridge regression of some rows.
 
     One eigendecomposition for each bandwidth serves all ridges. The leave-one-out residual of row i is that of the
@@ -30,10 +30,11 @@ def search_scores(X: FloatArray, y: npt.NDArray[Any], task: str) -> dict[str, li
     Parameters
     ----------
     X : ndarray of shape (n, d)
-        Rows, of which up to 500 are used; the columns are standardized.
+        Rows, of which up to ``most_rows`` are used; the columns are standardized.
     y : ndarray of shape (n,)
         Targets or classes.
     task : {"regression", "classification"}
+    most_rows : int, default=500
 
     Returns
     -------
@@ -48,7 +49,7 @@ def search_scores(X: FloatArray, y: npt.NDArray[Any], task: str) -> dict[str, li
     >>> max(search_scores(x, np.sin(x[:, 0]), "regression")["mean_test_score"]) > 0.99
     True
     """
-    rows = np.random.default_rng(0).permutation(len(X))[:ROWS]
+    rows = np.random.default_rng(0).permutation(len(X))[:most_rows]
     points = StandardScaler().fit_transform(X[rows])
     targets, labels = _targets(y[rows], task)
     found: dict[str, list[float]] = {"param_bandwidth": [], "param_alpha": [], "mean_test_score": []}
