@@ -23,6 +23,7 @@ from typing import TypeAlias
 
 import numpy as np
 from scipy import linalg
+from sklearn.ensemble import ExtraTreesRegressor
 
 from blockbasis._utils.linalg import eigenpairs
 from blockbasis._utils.typing import FloatArray
@@ -39,6 +40,11 @@ _GRADIENT_NUMBERS = 4_000_000
 _FEWEST_GRADIENTS = 256
 #: Rounds end when the relative decrease of the error is below this.
 _GAIN = 2e-3
+#: Share of the variance of the targets below which a regression has no gradients to learn from, and number of trees and
+#: least number of rows in a leaf of the ensemble from which a first metric is then taken.
+_SIGNAL = 0.2
+_TREES = 100
+_LEAF_ROWS = 3
 #: First and last exponents: bandwidths are the median distance times powers of 2, and ridges are powers of 4.
 _BANDWIDTH_STEPS = (-5, 6)
 _ALPHA_STEPS = (-12, 3)
@@ -313,6 +319,11 @@ def rounds(
         Best regression so far, after each round.
     """
     best = current = first
+    if limit > 0 and first.error > (1 - _SIGNAL) * float(sample.losses(sample.Y).mean()):
+        metric = metric_of_trees(sample)
+        current = tuned(sample, first.kernel, metric, START if place is None else place, grid)
+        best = current if current.error < first.error else first
+        yield best
     for _ in range(limit):
         metric = updated_metric(sample, current, kind)
         if metric is None:
@@ -326,6 +337,18 @@ def rounds(
         yield best
         if not gained:
             return
+
+
+def metric_of_trees(sample: Sample) -> FloatArray:
+    """Diagonal metric from the importances of the columns in an ensemble of regression trees.
+
+    Where few of many columns matter, all distances are nearly equal, and an isotropic kernel explains nothing. Trees
+    find such columns one at a time.
+    """
+    trees = ExtraTreesRegressor(_TREES, min_samples_leaf=_LEAF_ROWS, max_features=1 / 3, random_state=0, n_jobs=1)
+    trees.fit(sample.X, sample.Y if sample.Y.shape[1] > 1 else sample.Y[:, 0], sample.weights)
+    importances = trees.feature_importances_
+    return np.asarray(np.sqrt(importances / max(importances.max(), np.finfo(float).tiny) + _FLOOR))
 
 
 def updated_metric(sample: Sample, fitted: Regression, kind: str) -> FloatArray | None:
