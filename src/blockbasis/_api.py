@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from blockbasis._utils.validation import (
     check_rng,
 )
 from blockbasis.construction.cross import cross_factorization
-from blockbasis.construction.method import ACCURATE, Method
+from blockbasis.construction.method import Method
 from blockbasis.construction.pipeline import factorize_with_ranks, sample_sizes
 from blockbasis.exceptions import PerformanceWarning
 from blockbasis.kernels import Kernel, as_kernel
@@ -45,6 +46,9 @@ from blockbasis.planning.goal import Request
 from blockbasis.planning.paper_rule import select_parameters
 from blockbasis.planning.plan import Plan, fingerprint, make_plan
 from blockbasis.planning.search import default_clusters
+from blockbasis.streaming.api import factorize_streamed
+from blockbasis.streaming.factorization import SAMPLE_ROWS
+from blockbasis.streaming.sources import as_rows, is_streamed
 
 
 def factorize(
@@ -68,6 +72,7 @@ def factorize(
     rng: Seed = None,
     n_jobs: int | None = None,
     progress: bool | Listener = False,
+    workspace: str | PathLike[str] | None = None,
 ) -> BlockBasis:
     """Compress the kernel matrix of ``X`` into U C Uᵀ + D, in time and memory linear in the number of points.
 
@@ -75,8 +80,9 @@ def factorize(
 
     Parameters
     ----------
-    X : array-like of shape (n, d)
-        Points, finite real numbers. The result is in float32 where the points are.
+    X : array-like of shape (n, d), or rows on disk
+        Points, finite real numbers. The result is in float32 where the points are. A `numpy.memmap`, an array of zarr
+        or h5py, a data set of pyarrow or `blockbasis.streaming.Rows` are read in pieces: see the notes.
     kernel : Kernel or callable
         A kernel such as ``Gaussian(1.0)`` or ``Gaussian([1.0, 5.0]) + White(0.1)``, a kernel of scikit-learn, or a
         function k(X, Y) -> array that is symmetric and positive definite. Clusters are made in the coordinates of the
@@ -133,6 +139,9 @@ def factorize(
     progress : bool or callable, default=False
         True shows a progress bar (by rich, where it is installed). A callable receives a `ProgressEvent` after each
         completed task.
+    workspace : path-like, default=None
+        Directory for a temporary file that holds U of rows on disk; None keeps U in memory. Nothing is left in the
+        directory.
 
     Returns
     -------
@@ -157,6 +166,13 @@ def factorize(
     factorize_cross : Factorization of the kernel matrix of two sets of points.
     relative_error : Relative error of a factorization.
 
+    Notes
+    -----
+    Of rows on disk, 100,000 are drawn. They determine clusters, bases and C, and the basis functions are then evaluated
+    at all rows, which are never held as a whole. The error is estimated at 2,000 other rows. D is stored only with
+    ``diagonal=True``, and the dtype is float64 unless ``dtype`` is given. A table of at most 100,000 rows is read into
+    memory.
+
     References
     ----------
     R. Wang, Y. Li, M. W. Mahoney and E. Darve, "Block basis factorization for scalable kernel evaluation",
@@ -179,6 +195,14 @@ def factorize(
     """
     caller = "factorize"
     check_basis(basis, caller)
+    if is_streamed(X):
+        if len(rows := as_rows(X)) > SAMPLE_ROWS:
+            goal = {"tol": tol, "memory": memory, "rank": rank, "ridge": ridge, "n_clusters": n_clusters}
+            in_memory = {"plan": plan, "partition": partition, "algorithm": algorithm, "sampling": sampling}
+            in_memory |= {"inner": inner, "cutoff": cutoff}
+            shared: dict[str, Any] = {"dtype": dtype, "rng": rng, "n_jobs": n_jobs, "progress": progress}
+            return factorize_streamed(factorize, rows, kernel, goal, in_memory, diagonal, workspace, **shared)
+        X = rows.take(np.arange(len(rows)))
     X = check_points(X, name="X", caller=caller, dtype=check_dtype(dtype, name="dtype", caller=caller))
     kernel = as_kernel(kernel, caller=caller)
     n_jobs = check_n_jobs(n_jobs, caller=caller)
@@ -355,7 +379,7 @@ def factorize_cross(
         streams = root.spawn(5)
         rows = make_partition(Y, n_row_clusters, partition, streams[0], caller=caller)
         columns = make_partition(X, n_column_clusters, partition, streams[1], caller=caller)
-        machine.require_memory(_cross_bytes(rows, columns, rank, n_jobs), "smaller ranks or fewer clusters")
+        machine.require_memory(costs.cross_bytes(rows, columns, rank, n_jobs), "smaller ranks or fewer clusters")
         matrix = KernelMatrix(kernel, Y[rows.order], X[columns.order])
         return cross_factorization(matrix, rows, columns, rank, method, streams[2], n_jobs)
 
@@ -421,17 +445,6 @@ def _build_plan(plan: Plan, request: Request, streams: list[np.random.Generator]
     if pays and not bounded and not costs.pays(A.stored, n):
         _warn_not_paying(f"took {A.stored} floats", plan)
     return A
-
-
-def _cross_bytes(rows: Partition, columns: Partition, rank: int, n_jobs: int) -> int:
-    """Peak bytes of a cross factorization: bases and C, each twice, and the sample of a cluster on each thread."""
-    ranks = [np.minimum(rank, side.sizes) for side in (rows, columns)]
-    bases = sum(int(side.sizes @ side_ranks) for side, side_ranks in zip((rows, columns), ranks, strict=True))
-    sampled = max(
-        int(side.sizes.max()) * min(ACCURATE.columns * rank, opposite.n_points)
-        for side, opposite in ((rows, columns), (columns, rows))
-    )
-    return 8 * (2 * bases + 2 * int(ranks[0].sum()) * int(ranks[1].sum()) + 3 * n_jobs * sampled)
 
 
 def _warn_not_paying(need: str, plan: Plan) -> None:

@@ -21,11 +21,11 @@ from blockbasis._utils.validation import check_integer
 from blockbasis.estimators._base import KernelEstimator, bandwidth_of, make_kernel
 from blockbasis.estimators._blending import Blend
 from blockbasis.estimators._expansion import Expansion
+from blockbasis.estimators._ridge_path import Choices
+from blockbasis.kernels import Kernel
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.streaming.factorization import SAMPLE_ROWS
 from blockbasis.streaming.functions import BasisFunctions
-from blockbasis.estimators._ridge_path import Choices
-from blockbasis.kernels import Kernel
 from blockbasis.streaming.sources import Rows, as_rows, is_streamed
 from blockbasis.streaming.sums import RidgeSums
 
@@ -224,7 +224,9 @@ class StreamedRidge(KernelEstimator):
             advance = advancing(len(rows))
             for piece in rows.pieces(caller=f"{self._caller}.fit"):
                 at = slice(piece.start, piece.start + len(piece.values))
-                stream = stream.plus(self._mapped(piece.values), Y[at], None if weights is None else weights[at], n_jobs)
+                stream = stream.plus(
+                    self._mapped(piece.values), Y[at], None if weights is None else weights[at], n_jobs
+                )
                 advance("rows", len(piece.values))
         self.stream_ = stream
         self.far_share_ = stream.sums.n_far / stream.sums.n_rows

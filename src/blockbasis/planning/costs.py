@@ -229,3 +229,14 @@ def _timed(function: Callable[[], Any]) -> float:
     start = time.perf_counter()
     function()
     return time.perf_counter() - start
+
+
+def cross_bytes(rows: Partition, columns: Partition, rank: int, n_jobs: int) -> int:
+    """Peak bytes of a cross factorization: bases and C, each twice, and the sample of a cluster on each thread."""
+    ranks = [np.minimum(rank, side.sizes) for side in (rows, columns)]
+    bases = sum(int(side.sizes @ side_ranks) for side, side_ranks in zip((rows, columns), ranks, strict=True))
+    sampled = max(
+        int(side.sizes.max()) * min(ACCURATE.columns * rank, opposite.n_points)
+        for side, opposite in ((rows, columns), (columns, rows))
+    )
+    return 8 * (2 * bases + 2 * int(ranks[0].sum()) * int(ranks[1].sum()) + 3 * n_jobs * sampled)

@@ -127,7 +127,9 @@ def assembled(
     )
 
 
-def with_error_estimate(A: BlockBasis, functions: BasisFunctions, held_out: FloatArray, tol: float | None) -> BlockBasis:
+def with_error_estimate(
+    A: BlockBasis, functions: BasisFunctions, held_out: FloatArray, tol: float | None
+) -> BlockBasis:
     """Return the factorization with its error at held-out rows; warn where a tolerance is missed."""
     estimate = held_out_error(functions, held_out, A.shape[0], carried=A.diagonal_part is not None)
     if tol is not None and estimate.value - 2 * estimate.stderr > tol:

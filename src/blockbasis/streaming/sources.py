@@ -75,7 +75,9 @@ class Rows(ABC):
     def take(self, rows: IntArray, *, name: str = "X", caller: str = "factorize") -> FloatArray:
         """Return the given rows, which are ascending, in one pass over the table."""
         found = [
-            piece.values[rows[slice(*np.searchsorted(rows, (piece.start, piece.start + len(piece.values))))] - piece.start]
+            piece.values[
+                rows[slice(*np.searchsorted(rows, (piece.start, piece.start + len(piece.values))))] - piece.start
+            ]
             for piece in self.pieces(name=name, caller=caller)
         ]
         return np.concatenate(found)
@@ -157,7 +159,9 @@ class ChunkRows(Rows):
         first = next((np.asarray(chunk) for chunk in chunks), None)
         if first is None or first.ndim != 2:
             got = "no chunk" if first is None else f"a chunk of shape {first.shape}"
-            raise ValueError(f"The 'chunks' parameter of ChunkRows must be of two-dimensional arrays. Got {got} instead.")
+            raise ValueError(
+                f"The 'chunks' parameter of ChunkRows must be of two-dimensional arrays. Got {got} instead."
+            )
         self.chunks = chunks
         self.shape = (int(n_rows), first.shape[1])
 

@@ -1,0 +1,120 @@
+"""`blockbasis.factorize` of rows on disk: arguments are checked, and the parts put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from blockbasis._utils.parallel import check_n_jobs
+from blockbasis._utils.progress import reporting
+from blockbasis._utils.validation import check_dtype, check_fraction, check_memory, check_progress, check_rng
+from blockbasis.kernels import as_kernel
+from blockbasis.operators.block_basis import BlockBasis
+from blockbasis.planning.search import default_clusters
+from blockbasis.streaming.factorization import (
+    SAMPLE_ROWS,
+    draw_sample,
+    factorize_rows,
+    sample_counts,
+    with_error_estimate,
+)
+from blockbasis.streaming.functions import BasisFunctions
+from blockbasis.streaming.sources import Rows
+
+#: Tolerance where neither a tolerance nor a budget nor ranks are given.
+_DEFAULT_TOL = 1e-3
+_DEFAULTS = {"partition": "kmeans", "algorithm": "default", "inner": "sampled"}
+#: Share of a tolerance that the sample is factorized with: the error at the other rows is slightly larger.
+_SAMPLE_SHARE = 0.95
+
+
+def factorize_streamed(
+    factorize: Callable[..., BlockBasis],
+    rows: Rows,
+    kernel: Any,
+    goal: dict[str, Any],
+    in_memory: dict[str, Any],
+    diagonal: bool | None,
+    workspace: str | PathLike[str] | None,
+    *,
+    dtype: npt.DTypeLike | None,
+    rng: Any,
+    n_jobs: int | None,
+    progress: Any,
+) -> BlockBasis:
+    """Factorize a sample of the rows, then evaluate its basis functions at all rows.
+
+    Parameters
+    ----------
+    factorize : callable
+        `blockbasis.factorize`, for the sample.
+    rows : Rows
+    kernel : Kernel or callable
+    goal : dict
+        ``tol``, ``memory``, ``rank``, ``ridge`` and ``n_clusters`` of `blockbasis.factorize`.
+    in_memory : dict
+        Arguments that need all points in memory, and are refused unless they have their defaults.
+    diagonal, workspace, dtype, rng, n_jobs, progress
+        As in `blockbasis.factorize`.
+    """
+    caller = "factorize"
+    _refuse(in_memory)
+    kernel = as_kernel(kernel, caller=caller)
+    of_sample, of_factors = check_rng(rng, name="rng", caller=caller).spawn(2)
+    chosen = check_dtype(dtype, name="dtype", caller=caller) or np.dtype(np.float64)
+    shared: dict[str, Any] = {"n_jobs": n_jobs, "progress": check_progress(progress, name="progress", caller=caller)}
+    sample = draw_sample(rows, of_sample)
+    A = factorize(
+        sample.points,
+        kernel.without_noise(),
+        **sample_goal(goal, len(rows), chosen.itemsize),
+        diagonal=False,
+        rng=of_factors,
+        **shared,
+    )
+    functions = BasisFunctions.of(replace(A, kernel=kernel))
+    with reporting(shared["progress"]):
+        B = factorize_rows(
+            functions,
+            rows,
+            dtype=chosen,
+            diagonal=bool(diagonal),
+            workspace=workspace,
+            n_jobs=check_n_jobs(n_jobs, caller=caller),
+        )
+    tol = _DEFAULT_TOL if all(goal[name] is None for name in ("tol", "memory", "rank")) else goal["tol"]
+    B = replace(B, entries=replace(B.entries, inner=A.entries.inner, planning=A.entries.planning + A.entries.bases))
+    return with_error_estimate(B, functions, sample.held_out, tol)
+
+
+def sample_goal(goal: dict[str, Any], n: int, itemsize: int) -> dict[str, Any]:
+    """Return the goal for the sample: a budget in proportion, and the clusters of given ranks by the number of rows."""
+    count, given = sample_counts(n)[0], dict(goal)
+    if all(given[name] is None for name in ("tol", "memory", "rank")):
+        given["tol"] = _DEFAULT_TOL
+    if given["tol"] is not None:
+        given["tol"] = _SAMPLE_SHARE * check_fraction(given["tol"], name="tol", caller="factorize")
+    if given["memory"] is not None and count < n:
+        floats = check_memory(given["memory"], itemsize, n, name="memory", caller="factorize")
+        if isinstance(given["memory"], str):  # all bytes count, and the order of the rows is 8 bytes for each
+            given["memory"] = f"{max(floats * itemsize - 8 * n, 0) * count // n * 8 // itemsize}B"
+        else:
+            given["memory"] = floats * count // n
+    if given["rank"] is not None and given["n_clusters"] is None:
+        given["n_clusters"] = min(default_clusters(n), count)
+    return given
+
+
+def _refuse(in_memory: dict[str, Any]) -> None:
+    """Raise for arguments that need all points in memory."""
+    for name, value in in_memory.items():
+        if not (value is None or (isinstance(value, str) and value == _DEFAULTS.get(name))):
+            raise ValueError(
+                f"The '{name}' parameter of factorize must be left out for rows on disk, whose basis comes from a "
+                f"sample of {SAMPLE_ROWS:,} of them. Got {value!r} instead: give the points in memory."
+            )
