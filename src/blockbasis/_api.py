@@ -47,8 +47,7 @@ from blockbasis.planning.paper_rule import select_parameters
 from blockbasis.planning.plan import Plan, fingerprint, make_plan
 from blockbasis.planning.search import default_clusters
 from blockbasis.streaming.api import factorize_streamed
-from blockbasis.streaming.factorization import SAMPLE_ROWS
-from blockbasis.streaming.sources import as_rows, is_streamed
+from blockbasis.streaming.sources import SAMPLE_ROWS, as_rows, is_streamed
 
 
 def factorize(
@@ -168,10 +167,9 @@ def factorize(
 
     Notes
     -----
-    Of rows on disk, 100,000 are drawn. They determine clusters, bases and C, and the basis functions are then evaluated
-    at all rows, which are never held as a whole. The error is estimated at 2,000 other rows. D is stored only with
-    ``diagonal=True``, and the dtype is float64 unless ``dtype`` is given. A table of at most 100,000 rows is read into
-    memory.
+    Of rows on disk, 100,000 are drawn: they determine clusters, bases and C. The basis functions are then evaluated at
+    all rows, which are never held as a whole. The error is estimated at 2,000 other rows. D is stored only with
+    ``diagonal=True``, and in float64 unless ``dtype`` is given. At most 100,000 rows are read into memory.
 
     References
     ----------
@@ -197,11 +195,11 @@ def factorize(
     check_basis(basis, caller)
     if is_streamed(X):
         if len(rows := as_rows(X)) > SAMPLE_ROWS:
-            goal = {"tol": tol, "memory": memory, "rank": rank, "ridge": ridge, "n_clusters": n_clusters}
-            in_memory = {"plan": plan, "partition": partition, "algorithm": algorithm, "sampling": sampling}
-            in_memory |= {"inner": inner, "cutoff": cutoff}
+            size = {"tol": tol, "memory": memory, "rank": rank, "ridge": ridge, "n_clusters": n_clusters}
+            in_memory = {"partition": partition, "algorithm": algorithm, "inner": inner, "sampling": sampling}
+            in_memory |= {"plan": plan, "cutoff": cutoff}
             shared: dict[str, Any] = {"dtype": dtype, "rng": rng, "n_jobs": n_jobs, "progress": progress}
-            return factorize_streamed(factorize, rows, kernel, goal, in_memory, diagonal, workspace, **shared)
+            return factorize_streamed(factorize, rows, kernel, size, in_memory, diagonal, workspace, **shared)
         X = rows.take(np.arange(len(rows)))
     X = check_points(X, name="X", caller=caller, dtype=check_dtype(dtype, name="dtype", caller=caller))
     kernel = as_kernel(kernel, caller=caller)

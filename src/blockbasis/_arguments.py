@@ -29,7 +29,7 @@ from blockbasis.planning.plan import Plan, fingerprint
 #: Relative error where neither a tolerance nor a budget nor ranks are given.
 DEFAULT_TOL = 1e-3
 #: Defaults of arguments that are not None by default.
-_DEFAULTS = {"partition": PARTITIONS[0], "algorithm": ALGORITHMS[0], "inner": INNERS[0]}
+DEFAULTS = {"partition": PARTITIONS[0], "algorithm": ALGORITHMS[0], "inner": INNERS[0]}
 
 
 def check_clusters(X: FloatArray, partition: Any, n_clusters: int | None, caller: str) -> Partitioner:
@@ -120,7 +120,7 @@ def check_plan(plan: Any, X: FloatArray, kernel: Kernel, optional: dict[str, Any
             f"The 'plan' parameter of factorize must be what plan() returns. Got {type(plan).__name__} instead."
         )
     given = [name for name, value in optional.items() if value is not None]
-    given += [name for name, value in defaulted.items() if not (isinstance(value, str) and value == _DEFAULTS[name])]
+    given += [name for name, value in defaulted.items() if not (isinstance(value, str) and value == DEFAULTS[name])]
     if given:
         raise ValueError(f"The 'plan' parameter of factorize takes the place of {given[0]!r}. Got both.")
     if X.shape != (plan.partition.n_points, plan.n_features):

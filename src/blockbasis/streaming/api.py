@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from blockbasis._arguments import DEFAULT_TOL, DEFAULTS
 from blockbasis._utils.parallel import check_n_jobs
 from blockbasis._utils.progress import reporting
 from blockbasis._utils.validation import check_dtype, check_fraction, check_memory, check_progress, check_rng
@@ -17,20 +18,19 @@ from blockbasis.kernels import as_kernel
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.planning.search import default_clusters
 from blockbasis.streaming.factorization import (
-    SAMPLE_ROWS,
     draw_sample,
     factorize_rows,
+    held_out_error,
     sample_counts,
-    with_error_estimate,
+    warn_of_missed_tolerance,
 )
 from blockbasis.streaming.functions import BasisFunctions
-from blockbasis.streaming.sources import Rows
+from blockbasis.streaming.sources import SAMPLE_ROWS, Rows
 
-#: Tolerance where neither a tolerance nor a budget nor ranks are given.
-_DEFAULT_TOL = 1e-3
-_DEFAULTS = {"partition": "kmeans", "algorithm": "default", "inner": "sampled"}
-#: Share of a tolerance that the sample is factorized with: the error at the other rows is slightly larger.
+#: Share of a tolerance that the sample is factorized with: the error at the other rows is larger. Largest number of
+#: factorizations of the sample, each with a smaller tolerance.
 _SAMPLE_SHARE = 0.95
+_TRIALS = 3
 
 
 def factorize_streamed(
@@ -69,15 +69,15 @@ def factorize_streamed(
     chosen = check_dtype(dtype, name="dtype", caller=caller) or np.dtype(np.float64)
     shared: dict[str, Any] = {"n_jobs": n_jobs, "progress": check_progress(progress, name="progress", caller=caller)}
     sample = draw_sample(rows, of_sample)
-    A = factorize(
-        sample.points,
-        kernel.without_noise(),
-        **sample_goal(goal, len(rows), chosen.itemsize),
-        diagonal=False,
-        rng=of_factors,
-        **shared,
-    )
-    functions = BasisFunctions.of(replace(A, kernel=kernel))
+    tol = DEFAULT_TOL if all(goal[name] is None for name in ("tol", "memory", "rank")) else goal["tol"]
+    asked = sample_goal(goal, len(rows), chosen.itemsize)
+    for rng in of_factors.spawn(_TRIALS):
+        A = factorize(sample.points, kernel.without_noise(), **asked, diagonal=False, rng=rng, **shared)
+        functions = BasisFunctions.of(replace(A, kernel=kernel))
+        estimate = held_out_error(functions, sample.held_out, len(rows), carried=bool(diagonal))
+        if tol is None or estimate.value <= tol:
+            break
+        asked["tol"] *= _SAMPLE_SHARE * tol / estimate.value
     with reporting(shared["progress"]):
         B = factorize_rows(
             functions,
@@ -87,16 +87,16 @@ def factorize_streamed(
             workspace=workspace,
             n_jobs=check_n_jobs(n_jobs, caller=caller),
         )
-    tol = _DEFAULT_TOL if all(goal[name] is None for name in ("tol", "memory", "rank")) else goal["tol"]
-    B = replace(B, entries=replace(B.entries, inner=A.entries.inner, planning=A.entries.planning + A.entries.bases))
-    return with_error_estimate(B, functions, sample.held_out, tol)
+    warn_of_missed_tolerance(estimate, tol)
+    entries = replace(B.entries, inner=A.entries.inner, planning=A.entries.planning + A.entries.bases)
+    return replace(B, entries=entries, error_estimate=estimate)
 
 
 def sample_goal(goal: dict[str, Any], n: int, itemsize: int) -> dict[str, Any]:
     """Return the goal for the sample: a budget in proportion, and the clusters of given ranks by the number of rows."""
     count, given = sample_counts(n)[0], dict(goal)
     if all(given[name] is None for name in ("tol", "memory", "rank")):
-        given["tol"] = _DEFAULT_TOL
+        given["tol"] = DEFAULT_TOL
     if given["tol"] is not None:
         given["tol"] = _SAMPLE_SHARE * check_fraction(given["tol"], name="tol", caller="factorize")
     if given["memory"] is not None and count < n:
@@ -113,7 +113,7 @@ def sample_goal(goal: dict[str, Any], n: int, itemsize: int) -> dict[str, Any]:
 def _refuse(in_memory: dict[str, Any]) -> None:
     """Raise for arguments that need all points in memory."""
     for name, value in in_memory.items():
-        if not (value is None or (isinstance(value, str) and value == _DEFAULTS.get(name))):
+        if not (value is None or (isinstance(value, str) and value == DEFAULTS.get(name))):
             raise ValueError(
                 f"The '{name}' parameter of factorize must be left out for rows on disk, whose basis comes from a "
                 f"sample of {SAMPLE_ROWS:,} of them. Got {value!r} instead: give the points in memory."
