@@ -53,11 +53,11 @@ class StreamedRegressor(StreamedRidge):
         Notes
         -----
         The regression is that of f(x) = u(x)ᵀ w with the basis functions u of the factorization, without local
-        regressions. It is solved when it is next needed. Of a list ``alpha``, the ridge with the least squared error at
-        held-out points of the first call is taken; see also `choose_alpha`. Intervals are those of the same points.
-        ``far_share_`` is the share of the points of the last call that are farther from the nearest centre than all
-        points that determined its cluster. Where it grows, the data have drifted: see `extend_clusters`. A saved model
-        predicts, but does not go on; a pickled one does.
+        regressions. It is solved, and its attributes are set, when a prediction needs them. Of a list ``alpha``, the
+        ridge with the least squared error at held-out points of the first call is taken; see also `choose_alpha`.
+        Intervals are those of the same points. ``far_share_`` is the share of the points of the last call that are
+        farther from the nearest centre than the points that determined its cluster. Where it grows, the data have
+        drifted: see `extend_clusters`. A saved model predicts, but does not go on; a pickled one does.
 
         Examples
         --------
@@ -183,7 +183,7 @@ class StreamedClassifier(StreamedRidge):
         self.classes_ = np.unique(np.asarray(classes))
         if len(self.classes_) < 2:
             raise ValueError(
-                f"The 'y' parameter of {caller} must have at least two classes. Got one class, {self.classes_[0]!r}, "
+                f"The 'y' parameter of {caller} must have at least two classes. Got one class, {self.classes_[0]}, "
                 "instead."
             )
 
@@ -192,7 +192,7 @@ class StreamedClassifier(StreamedRidge):
         unknown = self.classes_[labels] != y
         if unknown.any():
             raise ValueError(
-                f"The 'y' parameter of {caller} must have the classes of the first call. Got {y[unknown][0]!r} "
+                f"The 'y' parameter of {caller} must have the classes of the first call. Got {y[unknown][0]} "
                 "instead: name all classes in the first call, partial_fit(X, y, classes=[...])."
             )
         return class_targets(labels, len(self.classes_))

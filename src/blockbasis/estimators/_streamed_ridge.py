@@ -20,6 +20,8 @@ from blockbasis.estimators._stream import Batch, Solved, Stream, sums_of, target
 from blockbasis.kernels import Kernel
 from blockbasis.streaming.sources import SAMPLE_ROWS, ArrayRows, Rows, as_rows, is_streamed
 
+#: Least number of far points that new clusters are made for.
+_FEWEST = 10
 #: Attributes that only a fit in memory sets.
 _IN_MEMORY = ("cv_results_", "X_fit_", "dual_coef_", "factorization_", "_learnt_from")
 
@@ -32,6 +34,7 @@ class StreamedRidge(KernelEstimator):
 
     alpha: Any
     alpha_: Any
+    best_params_: dict[str, Any]
     n_features_in_: int
     stream_: Stream
 
@@ -83,7 +86,7 @@ class StreamedRidge(KernelEstimator):
         ----------
         X : array-like of shape (n_samples, n_features), or rows on disk
             Recent points. Of those that are farther from the nearest centre than the points that determined its
-            cluster, at most 100,000 determine the new clusters. Without such points nothing changes.
+            cluster, at most 100,000 determine the new clusters. Fewer than ten such points change nothing.
 
         Returns
         -------
@@ -107,7 +110,7 @@ class StreamedRidge(KernelEstimator):
             Z = self._mapped(piece.values)
             far.append(Z[functions.far(Z)][: SAMPLE_ROWS - count])
             count += len(far[-1])
-        if count:
+        if count >= _FEWEST:
             points = np.concatenate(far).astype(np.float64, copy=False)
             (of_matrix,) = self._streams(1)
             A = self._factorize_sample(points, functions.kernel, of_matrix)
@@ -243,7 +246,7 @@ class StreamedRidge(KernelEstimator):
                 f"Got {len(choices.bandwidths)} candidates instead: choose among them on a sample in memory."
             )
         kernel = make_kernel(choices.kernel, choices.bandwidths[0], caller=self._caller)
-        self.bandwidth_ = bandwidth_of(kernel)
+        self.bandwidth_, self.alpha_ = bandwidth_of(kernel), float(choices.alphas[0][0])
         self._forget(*_IN_MEMORY)
         self._keep_choices(choices, X)
         self._start(replace(sample, X=self._mapped(X)), kernel, choices.alphas, [of_matrix, of_held_out])
@@ -263,6 +266,8 @@ class StreamedRidge(KernelEstimator):
             solved = self.stream_.solved(self._ridges, centred=self._centred, n_jobs=self._threads())
             self.local_share_ = np.zeros(len(solved.alpha))
             self._keep_solved(solved)
+            if hasattr(self, "best_params_"):
+                self.best_params_ = self.best_params_ | {"alpha": float(solved.alpha[0])}
             self._unsolved = False
 
     def _check_X(self, X: Any, *, reset: bool) -> FloatArray:

@@ -48,7 +48,8 @@ class RidgeClassifier(StreamedClassifier, ClassifierMixin, KernelRidgeEstimator)
         """
         if is_streamed(X):
             self._forget_stream()
-            return self._partial_fit(X, y, None, sample_weight)
+            self._partial_fit(X, y, None, sample_weight)._solve()
+            return self
         X, y = self._validated(X, y)
         check_classification_targets(y)
         y = column_or_1d(y, warn=True)

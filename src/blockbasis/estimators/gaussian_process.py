@@ -196,7 +196,8 @@ class GaussianProcessRegressor(StreamedProcess, MultiOutputMixin, RegressorMixin
         """
         self._forget_stream()
         if is_streamed(X):
-            return self._partial_fit(X, y)
+            self._partial_fit(X, y)._solve()
+            return self
         X, y = self._validated(X, y, multi_output=True, y_numeric=True)
         # Variances are differences of near numbers: entries of float32 leave them without a digit.
         X = check_points(X, name="X", caller=self._caller, dtype=np.dtype(np.float64))
@@ -230,7 +231,6 @@ class GaussianProcessRegressor(StreamedProcess, MultiOutputMixin, RegressorMixin
         self._scale = np.sqrt(signal * unit) * self._y_scale
         return ChosenPrior(chosen.kernel, signal, noise, unit, Y)
 
-    @by_pieces
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, include_noise: bool = True) -> Any:
         """Mean at new points, with the standard deviation or covariance of new targets where asked for.
 
@@ -260,6 +260,10 @@ class GaussianProcessRegressor(StreamedProcess, MultiOutputMixin, RegressorMixin
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std and return_cov can be asked for.")
         noisy = check_flag(include_noise, name="include_noise", caller=f"{self._caller}.predict")
+        return self._predicted(X, return_std, return_cov, noisy)
+
+    @by_pieces
+    def _predicted(self, X: Any, return_std: bool, return_cov: bool, noisy: bool) -> Any:
         X = self._check_X(X, reset=False).astype(np.float64, copy=False)
         mean = self._trend(X) + self._posterior.mean(X, self._threads()) * self._scale
         mean = mean[:, 0] if self._flat else mean

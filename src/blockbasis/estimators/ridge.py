@@ -61,7 +61,8 @@ class RidgeRegressor(StreamedRegressor, MultiOutputMixin, RegressorMixin, Kernel
         """
         if is_streamed(X):
             self._forget_stream()
-            return self._partial_fit(X, y, sample_weight)
+            self._partial_fit(X, y, sample_weight)._solve()
+            return self
         X, y = self._validated(X, y, multi_output=True, y_numeric=True)
         weights = self._check_weights(sample_weight, X)
         self._forget_stream()

@@ -21,6 +21,8 @@ from blockbasis.partition import nearest
 
 #: Kernel entries that are evaluated at once, 2 MB of float64: they stay in a core's cache.
 _ENTRIES = 2**18
+#: Share of a radius that is rounding: the outermost point of the sample is not far.
+_ROUNDING = 1e-9
 
 
 class ClusterValues(NamedTuple):
@@ -127,18 +129,16 @@ class BasisFunctions:
         for tile in tiles(len(rows), len(self.extensions[i].points), _ENTRIES):
             values[tile], variance = self.values(own[tile], i), core.diagonal(own[tile])
             lost[tile] = np.maximum(variance - limit_rows(values[tile], self.inner.block(i, i), variance), 0)
-        return ClusterValues(i, rows, values, lost, self._distances(own, i) > self.radii[i])
-
-    def _distances(self, points: FloatArray, labels: int | IntArray) -> FloatArray:
-        """Return the distances of points from the centres of their clusters."""
-        away = points - self.centers[labels]
-        return np.asarray(np.sqrt(np.einsum("ij,ij->i", away, away)))
+        return ClusterValues(i, rows, values, lost, self._is_far(own, i))
 
     def far(self, X: FloatArray) -> BoolArray:
         """Return whether points are farther from the nearest centre than all points of the sample."""
         points = self.kernel.coordinates(X).astype(np.float64, copy=False)
-        labels = self.labels(points)
-        return np.asarray(self._distances(points, labels) > self.radii[labels])
+        return self._is_far(points, self.labels(points))
+
+    def _is_far(self, points: FloatArray, labels: int | IntArray) -> BoolArray:
+        away = points - self.centers[labels]
+        return np.asarray(np.sqrt(np.einsum("ij,ij->i", away, away)) > (1 + _ROUNDING) * self.radii[labels])
 
     def values(self, points: FloatArray, i: int) -> FloatArray:
         """Return K(x, S_i) T_i at points in the coordinates of the kernel."""
