@@ -10,6 +10,7 @@ cluster, and b = Σ u(x) y. Sums of disjoint sets of points are added, and those
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,7 +20,7 @@ from blockbasis._utils.parallel import single_threaded
 from blockbasis._utils.typing import FloatArray
 from blockbasis.operators.inner import InnerMatrix
 from blockbasis.solvers.components import factorize_shifted, rank_slices
-from blockbasis.streaming.functions import BasisFunctions
+from blockbasis.streaming.functions import BasisFunctions, ClusterValues
 
 #: Eigenvalues of G below this share of the largest are rounding.
 _NEGLIGIBLE = 1e-14
@@ -90,11 +91,24 @@ class RidgeSums:
             If given, a point is also weighted with 1 / (noise + lost), where lost is the variance that the functions do
             not hold: see `blockbasis.estimators._posterior.with_own_variances`.
         """
+        with single_threaded():
+            return cls.of_values(functions, functions.at(X, n_jobs), Y, weights, noise)
+
+    @classmethod
+    def of_values(
+        cls,
+        functions: BasisFunctions,
+        values: Iterable[ClusterValues],
+        Y: FloatArray,
+        weights: FloatArray | None,
+        noise: float | None = None,
+    ) -> RidgeSums:
+        """Return the sums over points whose functions are known: see `of`."""
         zero = cls.zero(functions, Y.shape[1])
         grams, moments, totals = list(zero.grams), list(zero.moments), list(zero.totals)
         weight, targets, n_far = 0.0, zero.targets, 0
         with single_threaded():
-            for each in functions.at(X, n_jobs):
+            for each in values:
                 i, U, own = each.cluster, each.values, np.ones(len(each.rows))
                 if weights is not None:
                     own = weights[each.rows]
@@ -108,7 +122,7 @@ class RidgeSums:
                 weight += float(own.sum())
                 targets = targets + own @ Y[each.rows]
                 n_far += int(np.count_nonzero(each.far))
-        return cls(tuple(grams), tuple(moments), tuple(totals), targets, weight, len(X), n_far)
+        return cls(tuple(grams), tuple(moments), tuple(totals), targets, weight, len(Y), n_far)
 
     def plus(self, other: RidgeSums, sign: int = 1) -> RidgeSums:
         """Return the sums over the points of both; with ``sign`` -1, over the points that are not in ``other``."""

@@ -80,11 +80,14 @@ class StreamedRegressor(StreamedRidge):
             X = ArrayRows(X)
         rows, caller = self._rows(X, first=first), f"{self._caller}.fit"
         y = targets_in_memory(y, len(rows), caller=caller)
-        Y = self._target_columns(y, caller=caller)
         if first:
             self._n_dimensions = np.ndim(y)
-        self._read(rows, Y, self._check_weights(sample_weight, Y))
+        self._read(rows, *self._columns(y, sample_weight, caller=caller))
         return self
+
+    def _columns(self, y: Any, sample_weight: Any, *, caller: str) -> tuple[FloatArray, FloatArray | None]:
+        Y = self._target_columns(y, caller=caller)
+        return Y, self._check_weights(sample_weight, Y)
 
     def _target_columns(self, y: Any, *, caller: str) -> FloatArray:
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
@@ -165,21 +168,24 @@ class StreamedClassifier(StreamedRidge):
             X, y = self._validated(X, y, reset=first)
             X = ArrayRows(X)
         rows, caller = self._rows(X, first=first), f"{self._caller}.fit"
+        y = targets_in_memory(y, len(rows), caller=caller)
+        if first:
+            self._set_classes(y if classes is None else classes, caller)
+        self._read(rows, *self._columns(y, sample_weight, caller=caller))
+        return self
+
+    def _columns(self, y: Any, sample_weight: Any, *, caller: str) -> tuple[FloatArray, FloatArray | None]:
         if isinstance(self.class_weight, str):
             raise ValueError(
                 f"The 'class_weight' parameter of {self._caller} must be a dict for rows that are read in pieces: the "
                 f"shares of the classes are not known. Got {self.class_weight!r} instead."
             )
-        y = targets_in_memory(y, len(rows), caller=caller)
         check_classification_targets(y)
         y = column_or_1d(y, warn=True)
-        if first:
-            self._set_classes(y if classes is None else classes, caller)
-        weights = self._class_weights(y, self._check_weights(sample_weight, y))
-        self._read(rows, self._target_columns(y, caller=caller), weights)
-        return self
+        return self._target_columns(y, caller=caller), self._class_weights(y, self._check_weights(sample_weight, y))
 
     def _set_classes(self, classes: Any, caller: str) -> None:
+        check_classification_targets(classes)
         self.classes_ = np.unique(np.asarray(classes))
         if len(self.classes_) < 2:
             raise ValueError(

@@ -16,6 +16,7 @@ from blockbasis._utils.progress import advancing, reporting
 from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.estimators._base import KernelEstimator, bandwidth_of, make_kernel
 from blockbasis.estimators._ridge_path import Choices, check_alphas
+from blockbasis.estimators._ridge_sums import RidgeSums
 from blockbasis.estimators._stream import Batch, Solved, Stream, sums_of, targets_in_memory
 from blockbasis.kernels import Kernel
 from blockbasis.streaming.sources import SAMPLE_ROWS, ArrayRows, Rows, as_rows, is_streamed
@@ -62,6 +63,10 @@ class StreamedRidge(KernelEstimator):
 
     def _target_columns(self, y: Any, *, caller: str) -> FloatArray:
         """Targets as the columns of an array."""
+        raise NotImplementedError
+
+    def _columns(self, y: Any, sample_weight: Any, *, caller: str) -> tuple[FloatArray, FloatArray | None]:
+        """Targets as the columns of an array, and weights."""
         raise NotImplementedError
 
     def _fitted_kernels(self) -> list[Kernel]:
@@ -218,20 +223,24 @@ class StreamedRidge(KernelEstimator):
             drawn = sample_rows(len(rows), of_sample)
             points = rows.take(drawn, caller=caller).astype(np.float64, copy=False)
             self._begin(Batch(points, Y[drawn], None if weights is None else weights[drawn]), streams)
-        stream, before, n_jobs = self.stream_, self.stream_.sums, self._threads()
         with reporting(self.verbose > 0):
-            advance = advancing(len(rows))
-            for piece in rows.pieces(caller=caller):
-                at = slice(piece.start, piece.start + len(piece.values))
-                batch = Batch(self._mapped(piece.values), Y[at], None if weights is None else weights[at])
-                stream = stream.plus(sums_of(stream.functions, batch, n_jobs))
-                advance("rows", len(piece.values))
-        self._keep_stream(stream, before.n_rows, before.n_far)
+            self._keep_sums(self._sums(rows, Y, weights))
 
-    def _keep_stream(self, stream: Stream, n_rows: int = 0, n_far: int = 0) -> None:
-        """Set the state after more rows than ``n_rows``, of which ``n_far`` were far."""
-        self.stream_ = stream
-        self.far_share_ = (stream.sums.n_far - n_far) / (stream.sums.n_rows - n_rows)
+    def _sums(self, rows: Rows, Y: FloatArray, weights: FloatArray | None) -> RidgeSums:
+        """Return the sums over rows."""
+        functions, advance = self.stream_.functions, advancing(len(rows))
+        sums = RidgeSums.zero(functions, Y.shape[1])
+        for piece in rows.pieces(caller=f"{self._caller}.fit"):
+            at = slice(piece.start, piece.start + len(piece.values))
+            batch = Batch(self._mapped(piece.values), Y[at], None if weights is None else weights[at])
+            sums = sums.plus(sums_of(functions, batch, self._threads()))
+            advance("rows", len(piece.values))
+        return sums
+
+    def _keep_sums(self, sums: RidgeSums) -> None:
+        """Add the sums over more rows to the state."""
+        self.stream_ = self.stream_.plus(sums)
+        self.far_share_ = sums.n_far / sums.n_rows
         self._unsolved = True
 
     def _begin(self, sample: Batch, streams: list[np.random.Generator]) -> None:

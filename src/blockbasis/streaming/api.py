@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
@@ -16,6 +16,8 @@ from blockbasis._utils.progress import reporting
 from blockbasis._utils.validation import check_dtype, check_fraction, check_memory, check_progress, check_rng
 from blockbasis.kernels import as_kernel
 from blockbasis.operators.block_basis import BlockBasis
+from blockbasis.operators.entries import Entries
+from blockbasis.operators.error_estimate import ErrorEstimate
 from blockbasis.planning.search import default_clusters
 from blockbasis.streaming.factorization import (
     draw_sample,
@@ -62,34 +64,81 @@ def factorize_streamed(
     diagonal, workspace, dtype, rng, n_jobs, progress
         As in `blockbasis.factorize`.
     """
-    caller = "factorize"
     _refuse(in_memory)
-    kernel = as_kernel(kernel, caller=caller)
-    of_sample, of_factors = check_rng(rng, name="rng", caller=caller).spawn(2)
-    chosen = check_dtype(dtype, name="dtype", caller=caller) or np.dtype(np.float64)
-    shared: dict[str, Any] = {"n_jobs": n_jobs, "progress": check_progress(progress, name="progress", caller=caller)}
-    sample = draw_sample(rows, of_sample)
-    tol = DEFAULT_TOL if all(goal[name] is None for name in ("tol", "memory", "rank")) else goal["tol"]
-    asked = sample_goal(goal, len(rows), chosen.itemsize)
-    for rng in of_factors.spawn(_TRIALS):
-        A = factorize(sample.points, kernel.without_noise(), **asked, diagonal=False, rng=rng, **shared)
-        functions = BasisFunctions.of(replace(A, kernel=kernel))
-        estimate = held_out_error(functions, sample.held_out, len(rows), carried=bool(diagonal))
-        if tol is None or estimate.value <= tol:
-            break
-        asked["tol"] *= _SAMPLE_SHARE * tol / estimate.value
-    with reporting(shared["progress"]):
+    check_n_jobs(n_jobs, caller="factorize")
+    shared: dict[str, Any] = {
+        "n_jobs": n_jobs,
+        "progress": check_progress(progress, name="progress", caller="factorize"),
+    }
+    chosen = check_dtype(dtype, name="dtype", caller="factorize") or np.dtype(np.float64)
+    found = sample_functions(factorize, rows, kernel, goal, diagonal=bool(diagonal), dtype=chosen, rng=rng, **shared)
+    with reporting(progress):
         B = factorize_rows(
-            functions,
+            found.functions,
             rows,
             dtype=chosen,
             diagonal=bool(diagonal),
             workspace=workspace,
-            n_jobs=check_n_jobs(n_jobs, caller=caller),
+            n_jobs=check_n_jobs(n_jobs, caller="factorize"),
         )
-    warn_of_missed_tolerance(estimate, tol)
-    entries = replace(B.entries, inner=A.entries.inner, planning=A.entries.planning + A.entries.bases)
-    return replace(B, entries=entries, error_estimate=estimate)
+    found.warn()
+    return replace(B, entries=found.entries(B.entries.bases), error_estimate=found.estimate)
+
+
+@dataclass(frozen=True, eq=False)
+class SampledFunctions:
+    """Basis functions from a sample of rows, their error at other rows, and the tolerance asked for."""
+
+    functions: BasisFunctions
+    estimate: ErrorEstimate
+    tol: float | None
+    sampled: Entries
+
+    def entries(self, evaluated: int) -> Entries:
+        """Return the numbers of kernel entries, of which ``evaluated`` are those of the pass over all rows."""
+        return replace(self.sampled, bases=evaluated, planning=self.sampled.planning + self.sampled.bases)
+
+    def warn(self) -> None:
+        """Warn where the tolerance is missed."""
+        warn_of_missed_tolerance(self.estimate, self.tol)
+
+
+def sample_functions(
+    factorize: Callable[..., BlockBasis],
+    rows: Rows,
+    kernel: Any,
+    goal: dict[str, Any],
+    *,
+    diagonal: bool,
+    dtype: np.dtype[Any],
+    rng: Any,
+    **shared: Any,
+) -> SampledFunctions:
+    """Return basis functions for all rows, from a factorization of a sample of them.
+
+    Parameters
+    ----------
+    factorize, rows, kernel, goal
+        As in `factorize_streamed`.
+    diagonal : bool
+    dtype : dtype
+    rng : int, Generator or None
+    **shared
+        ``n_jobs`` and ``progress`` of `blockbasis.factorize`.
+    """
+    kernel = as_kernel(kernel, caller="factorize")
+    of_sample, of_factors = check_rng(rng, name="rng", caller="factorize").spawn(2)
+    sample = draw_sample(rows, of_sample)
+    tol = DEFAULT_TOL if all(goal[name] is None for name in ("tol", "memory", "rank")) else goal["tol"]
+    asked = sample_goal(goal, len(rows), dtype.itemsize)
+    for own in of_factors.spawn(_TRIALS):
+        A = factorize(sample.points, kernel.without_noise(), **asked, diagonal=False, rng=own, **shared)
+        functions = BasisFunctions.of(replace(A, kernel=kernel))
+        estimate = held_out_error(functions, sample.held_out, len(rows), carried=diagonal)
+        if tol is None or estimate.value <= tol:
+            break
+        asked["tol"] *= _SAMPLE_SHARE * tol / estimate.value
+    return SampledFunctions(functions, estimate, tol, A.entries)
 
 
 def sample_goal(goal: dict[str, Any], n: int, itemsize: int) -> dict[str, Any]:

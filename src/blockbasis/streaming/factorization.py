@@ -96,33 +96,53 @@ def factorize_rows(
     n_jobs : int
     """
     with single_threaded():
-        partition = _partition(functions, rows)
-        values = workspace_array(workspace, int(partition.sizes @ functions.ranks), dtype)
-        U = BlockDiagonal(partition, functions.ranks, values)
-        lost = _evaluate(functions, rows, U, n_jobs)
-        factors = map_threads(
-            lambda i: _orthonormalized(U, i), [(i,) for i in range(functions.n_clusters)], n_jobs, "bases"
-        )
-    D = None
-    if diagonal or functions.kernel.noise:
-        D = ((lost if diagonal else np.zeros(len(rows))) + functions.kernel.noise).astype(dtype)
-    n_entries = int(partition.sizes @ [len(extension.points) for extension in functions.extensions])
-    return assembled(functions, U.freeze(), factors, D, n_entries)
+        U, lost = evaluated(functions, rows, dtype, workspace, n_jobs)
+        return orthonormal(functions, U, lost if diagonal else None, n_jobs)
 
 
-def assembled(
-    functions: BasisFunctions, U: BlockDiagonal, factors: list[FloatArray], D: FloatArray | None, n_entries: int
-) -> BlockBasis:
-    """Return the factorization of an orthonormal U, whose values were those of the functions times ``factors``⁻¹."""
+def evaluated(
+    functions: BasisFunctions, rows: Rows, dtype: npt.DTypeLike, workspace: str | PathLike[str] | None, n_jobs: int
+) -> tuple[BlockDiagonal, FloatArray]:
+    """Return the functions at all rows, and the variances k(x, x) - u(x)ᵀ C u(x) that they lose."""
+    partition = _partition(functions, rows)
+    values = workspace_array(workspace, int(partition.sizes @ functions.ranks), dtype)
+    U = BlockDiagonal(partition, functions.ranks, values)
+    return U, _evaluate(functions, rows, U, n_jobs)
+
+
+def orthonormal(functions: BasisFunctions, U: BlockDiagonal, lost: FloatArray | None, n_jobs: int) -> BlockBasis:
+    """Return the factorization with the functions at all rows; U becomes orthonormal in place.
+
+    Parameters
+    ----------
+    functions : BasisFunctions
+    U : BlockDiagonal
+        As `evaluated` returns it.
+    lost : ndarray of shape (n,) or None
+        Variances that D holds.
+    n_jobs : int
+    """
+    clusters = [(i,) for i in range(functions.n_clusters)]
+    factors = map_threads(lambda i: _orthonormalized(U, i), clusters, n_jobs, "bases")
     extensions = [_extension(each, R, U.dtype) for each, R in zip(functions.extensions, factors, strict=True)]
+    n_entries = int(U.partition.sizes @ [len(extension.points) for extension in functions.extensions])
     return BlockBasis(
         kernel=functions.kernel,
-        basis=U,
+        basis=U.freeze(),
         inner=transformed_inner(functions.inner, factors).astype(U.dtype),
-        diagonal_part=D,
+        diagonal_part=diagonal_part(functions, lost, U),
         extensions=tuple(extensions),
         entries=Entries(n_entries, 0, 0),
     )
+
+
+def diagonal_part(functions: BasisFunctions, lost: FloatArray | None, U: BlockDiagonal) -> FloatArray | None:
+    """Return D: the variances that it holds, and white noise; None where there is neither."""
+    noise = functions.kernel.noise
+    if lost is None and not noise:
+        return None
+    held = np.zeros(U.partition.n_points) if lost is None else lost
+    return (held + noise).astype(U.dtype)
 
 
 def warn_of_missed_tolerance(estimate: ErrorEstimate, tol: float | None) -> None:
