@@ -13,7 +13,7 @@ distributed = pytest.importorskip("distributed")
 def cluster():
     """A cluster of two workers of one thread, in this process."""
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None, memory_limit=None
+        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0", memory_limit=None
     ) as running:
         yield running
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
@@ -41,9 +42,15 @@ def connect(address: str) -> Any:
     >>> client = connect("tcp://127.0.0.1:8786")  # doctest: +SKIP
     """
     try:
+        asyncio.run(_probe(address))  # Client itself waits without end for a scheduler that accepts and says nothing
         return distributed.Client(address, timeout=_ANSWER)
     except (OSError, TimeoutError, ValueError) as error:
         raise ConnectionError(f"No dask scheduler answers at {address} within {_ANSWER} seconds.") from error
+
+
+async def _probe(address: str) -> None:
+    comm = await asyncio.wait_for(distributed.core.connect(address, timeout=_ANSWER), _ANSWER)
+    await comm.close()
 
 
 def checked_client(client: Any, *, caller: str) -> Any:
@@ -102,7 +109,8 @@ def finished(client: Any, futures: Iterable[Any]) -> None:
     while True:
         check_open(client)
         try:
-            distributed.wait(futures, timeout=_LOOK)
+            with client.as_current():
+                distributed.wait(futures, timeout=_LOOK)
             break
         except (TimeoutError, distributed.TimeoutError):
             idle = 0.0 if _usable_workers(client) else idle + _LOOK

@@ -13,7 +13,7 @@ import dask
 import dask.array as da
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from blockbasis.distributed.client import checked_client, gathered, sent, submitted, summed
@@ -36,6 +36,10 @@ class DaskEstimator(BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "client": None}
+
+    def __sklearn_clone__(self) -> Any:
+        others = {name: value for name, value in self.get_params(deep=False).items() if name != "client"}
+        return type(self)(**clone(others, safe=False), client=self.client)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Learn from the rows of a dask collection, eagerly.
@@ -175,7 +179,7 @@ class DaskKernelRidge(RegressorMixin, DaskEstimator):
     >>> from blockbasis.distributed import DaskKernelRidge
     >>> X = np.random.default_rng(0).uniform(-3, 3, size=(4000, 2))
     >>> y = np.sin(X[:, 0]) * X[:, 1]
-    >>> with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None) as client:
+    >>> with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0") as client:
     ...     points, targets = da.from_array(X, chunks=(1000, 2)), da.from_array(y, chunks=1000)
     ...     model = DaskKernelRidge(1e-3, bandwidth=2.0, random_state=0).fit(points, targets)
     ...     predicted = model.predict(points)
@@ -267,7 +271,7 @@ class DaskKernelRidgeClassifier(ClassifierMixin, DaskEstimator):
     >>> from blockbasis.distributed import DaskKernelRidgeClassifier
     >>> X = np.random.default_rng(0).uniform(-1, 1, size=(4000, 2))
     >>> y = np.hypot(*X.T) < 0.5
-    >>> with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None) as client:
+    >>> with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0") as client:
     ...     points, targets = da.from_array(X, chunks=(1000, 2)), da.from_array(y, chunks=1000)
     ...     model = DaskKernelRidgeClassifier(0.1, bandwidth=0.5, random_state=0).fit(points, targets)
     ...     score = model.score(points, targets)

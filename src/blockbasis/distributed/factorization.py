@@ -63,7 +63,7 @@ def factorize(
     >>> from distributed import Client
     >>> from blockbasis.distributed import factorize
     >>> X = da.from_array(np.random.default_rng(0).normal(size=(2000, 2)), chunks=(500, 2))
-    >>> with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None) as client:
+    >>> with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0") as client:
     ...     A = factorize(X, bb.Gaussian(2.0), client, n_clusters=4, rank=20, rng=0)
     ...     local = A.to_local()
     >>> local

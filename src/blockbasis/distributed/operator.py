@@ -113,7 +113,7 @@ class DistributedBlockBasis:
     >>> from distributed import Client
     >>> from blockbasis.distributed import factorize
     >>> X = np.random.default_rng(0).normal(size=(2000, 2))
-    >>> with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None) as client:
+    >>> with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0") as client:
     ...     A = factorize(da.from_array(X, chunks=(500, 2)), bb.Gaussian(2.0), n_clusters=4, rank=20, rng=0)
     ...     x = A.solve(X[:, 0], ridge=0.1).x
     ...     left = A @ x + 0.1 * x - X[:, 0]

@@ -85,7 +85,7 @@ def squared_residuals(b: Any, product: Any) -> FloatArray:
 
 def diagonal_of_part(part: Part, held: bool, noise: float) -> FloatArray:
     """Return D and a number: the variances that the functions lose, if D holds them, and ``noise``."""
-    return part.lost + noise if held else np.full(len(part.lost), noise)
+    return np.asarray(part.lost + noise if held else np.full(len(part.lost), noise))
 
 
 def added(parts: list[Any]) -> Any:
