@@ -47,6 +47,13 @@ def test_the_lost_variance_is_what_the_functions_do_not_hold(factorization):
     assert (lost >= 0).all()
 
 
+def test_lean_functions_have_the_same_values(factorization):
+    X, A = factorization
+    functions = BasisFunctions.of(A)
+    np.testing.assert_array_equal(features(functions.lean(), X), features(functions, X))
+    assert functions.lean().inner.nbytes < functions.inner.nbytes / 2
+
+
 def test_far_points_are_outside_the_sample(factorization):
     X, A = factorization
     functions = BasisFunctions.of(A)

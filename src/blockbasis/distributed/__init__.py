@@ -3,7 +3,10 @@
 It needs dask, which ``pip install 'blockbasis[distributed]'`` installs.
 """
 
+from blockbasis.distributed.client import WorkersLostError as WorkersLostError
 from blockbasis.distributed.client import connect as connect
+from blockbasis.distributed.costs import Costs as Costs
+from blockbasis.distributed.costs import predicted_costs as predicted_costs
 from blockbasis.distributed.estimators import DaskKernelRidge as DaskKernelRidge
 from blockbasis.distributed.estimators import DaskKernelRidgeClassifier as DaskKernelRidgeClassifier
 from blockbasis.distributed.factorization import factorize as factorize

@@ -23,6 +23,8 @@ _PATIENCE = 30
 #: Bytes of a task's arguments that dask warns of. Basis functions are sent as arguments, and not scattered: the
 #: scheduler can then send them again when a worker has died.
 _LARGE = "1GB"
+#: Sums of several workers that are added at once.
+_TERMS = 8
 _REMEDY = (
     "The usual reason is that they ran out of memory. Give the workers more memory, or the data smaller chunks, such "
     "as X.rechunk({0: 50_000}), or take a smaller rank."
@@ -152,10 +154,14 @@ def summed(client: Any, stage: str, add: Callable[[list[Any]], Any], futures: Se
     partial = []
     for address, own in sorted(groups.items()):
         where = {"workers": [address], "allow_other_workers": True} if address else {}
-        key = (f"blockbasis-{stage}-{uuid4().hex}", 0)
-        partial.append(client.submit(add, own, key=key, pure=False, **where))
-    total = client.submit(add, partial, key=(f"blockbasis-{stage}-{uuid4().hex}", 0), pure=False)
-    return gathered(client, [total])[0]
+        partial.append(_added(client, stage, add, own, **where))
+    while len(partial) > 1:
+        partial = [_added(client, stage, add, partial[i : i + _TERMS]) for i in range(0, len(partial), _TERMS)]
+    return gathered(client, partial)[0]
+
+
+def _added(client: Any, stage: str, add: Callable[[list[Any]], Any], terms: list[Any], **where: Any) -> Any:
+    return client.submit(add, terms, key=(f"blockbasis-{stage}-{uuid4().hex}", 0), pure=False, **where)
 
 
 def _same(value: Any) -> Any:

@@ -24,6 +24,7 @@ from blockbasis.estimators._stream import Batch
 from blockbasis.estimators._streamed_ridge import sample_rows
 from blockbasis.estimators.classifier import KernelRidgeClassifier
 from blockbasis.estimators.ridge import KernelRidge
+from blockbasis.streaming.functions import BasisFunctions
 
 
 class DaskEstimator(BaseEstimator):
@@ -72,13 +73,13 @@ class DaskEstimator(BaseEstimator):
             _flat(targets.picked(drawn, unchecked)), None if own is None else own[:, 0], caller=caller
         )
         local._begin(Batch(points, Y, own), streams)
-        on_worker = copy.copy(local)
+        on_worker = _without_state(local)
         on_worker.n_jobs, on_worker.verbose = 1, 0
-        remote, count = sent(client, "model", on_worker), len(rows.blocks)
-        beside = [None] * count if weights is None else weights.blocks
-        found = submitted(
-            client, "gram", _block_sums, [remote] * count, rows.blocks, targets.blocks, beside, rows.places
-        )
+        remote = sent(client, "model", on_worker), sent(client, "functions", local.stream_.functions.lean())
+        models, functions = ([each] * len(rows.blocks) for each in remote)
+        beside = [None] * len(rows.blocks) if weights is None else weights.blocks
+        columns = models, functions, rows.blocks, targets.blocks, beside, rows.places
+        found = submitted(client, "gram", _block_sums, *columns)
         local._keep_sums(summed(client, "sum", added, found))
         local._solve()
         self.local_ = local
@@ -126,9 +127,7 @@ class DaskEstimator(BaseEstimator):
         check_is_fitted(self)
         if not hasattr(X, "dask"):
             return getattr(self.local_, method)(X)
-        model = copy.copy(self.local_)
-        for name in model._unsaved:
-            model.__dict__.pop(name, None)
+        model = _without_state(self.local_)
         names = model.__dict__.pop("feature_names_in_", None)
         example = getattr(model, method)(np.zeros((1, model.n_features_in_)))
         remote, caller = dask.delayed(model, traverse=False), f"{type(self).__name__}.{method}"
@@ -355,11 +354,18 @@ class DaskKernelRidgeClassifier(ClassifierMixin, DaskEstimator):
         return float((values == y).mean().compute())
 
 
-def _block_sums(model: Any, block: Any, y: Any, weights: Any, place: str) -> RidgeSums:
+def _without_state(model: Any) -> Any:
+    """Return a copy that predicts, without the state of a stream."""
+    lean = copy.copy(model)
+    lean._forget(*lean._unsaved)
+    return lean
+
+
+def _block_sums(model: Any, functions: BasisFunctions, block: Any, y: Any, weights: Any, place: str) -> RidgeSums:
     """Return the sums over the points of a block."""
     caller = f"{type(model).__name__}.fit"
     own = None if weights is None else np.asarray(weights)[:, 0]
-    sums: RidgeSums = model._sums(BlockRows(block, place), *model._columns(_flat(y), own, caller=caller))
+    sums: RidgeSums = model._sums(functions, BlockRows(block, place), *model._columns(_flat(y), own, caller=caller))
     return sums
 
 

@@ -76,6 +76,6 @@ def factorize(
     found = sample_functions(
         api.factorize, rows, kernel, goal, diagonal=diagonal, dtype=chosen, rng=rng, n_jobs=n_jobs, progress=False
     )
-    parts = evaluated_parts(rows, found.functions, sent(client, "functions", found.functions), chosen)
+    parts = evaluated_parts(rows, found.functions, sent(client, "functions", found.functions.lean()), chosen)
     found.warn()
     return DistributedBlockBasis(parts, bool(diagonal), found.estimate)

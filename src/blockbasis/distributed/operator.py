@@ -42,6 +42,7 @@ class Parts:
         Points of each part.
     functions : BasisFunctions
     remote : future of BasisFunctions
+        On the workers, with the diagonal blocks of C alone.
     dtype : dtype
     """
 

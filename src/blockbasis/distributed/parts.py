@@ -121,7 +121,7 @@ def merged(parts: list[Part]) -> Part:
 
 
 def _columns(V: Any, part: Part) -> FloatArray:
-    V = np.asarray(V)
-    if len(V) != len(part.lost):
-        raise ValueError(f"A block of a vector must have {len(part.lost)} rows. Got {len(V)} instead.")
-    return V.reshape(len(V), -1)
+    block: FloatArray = np.asarray(V)
+    if len(block) != len(part.lost):
+        raise ValueError(f"A block of a vector must have {len(part.lost)} rows. Got {len(block)} instead.")
+    return block.reshape(len(block), -1)

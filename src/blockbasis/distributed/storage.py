@@ -71,7 +71,7 @@ def load(path: str | PathLike[str], client: Any = None, *, kernel: Any = None) -
     ranks = [functions.ranks] * len(names)
     futures = submitted(client, "load", _read_part, *columns, ranks)
     finished(client, futures)
-    parts = Parts(client, futures, lengths, functions, sent(client, "functions", functions), dtype)
+    parts = Parts(client, futures, lengths, functions, sent(client, "functions", functions.lean()), dtype)
     return DistributedBlockBasis(parts, diagonal, A.error_estimate)
 
 

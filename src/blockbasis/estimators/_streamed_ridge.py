@@ -19,6 +19,7 @@ from blockbasis.estimators._ridge_path import Choices, check_alphas
 from blockbasis.estimators._ridge_sums import RidgeSums
 from blockbasis.estimators._stream import Batch, Solved, Stream, sums_of, targets_in_memory
 from blockbasis.kernels import Kernel
+from blockbasis.streaming.functions import BasisFunctions
 from blockbasis.streaming.sources import SAMPLE_ROWS, ArrayRows, Rows, as_rows, is_streamed
 
 #: Least number of far points that new clusters are made for.
@@ -224,11 +225,11 @@ class StreamedRidge(KernelEstimator):
             points = rows.take(drawn, caller=caller).astype(np.float64, copy=False)
             self._begin(Batch(points, Y[drawn], None if weights is None else weights[drawn]), streams)
         with reporting(self.verbose > 0):
-            self._keep_sums(self._sums(rows, Y, weights))
+            self._keep_sums(self._sums(self.stream_.functions, rows, Y, weights))
 
-    def _sums(self, rows: Rows, Y: FloatArray, weights: FloatArray | None) -> RidgeSums:
+    def _sums(self, functions: BasisFunctions, rows: Rows, Y: FloatArray, weights: FloatArray | None) -> RidgeSums:
         """Return the sums over rows."""
-        functions, advance = self.stream_.functions, advancing(len(rows))
+        advance = advancing(len(rows))
         sums = RidgeSums.zero(functions, Y.shape[1])
         for piece in rows.pieces(caller=f"{self._caller}.fit"):
             at = slice(piece.start, piece.start + len(piece.values))

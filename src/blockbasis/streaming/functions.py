@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -70,6 +70,13 @@ class BasisFunctions:
         """Return the functions of a factorization of a sample of points."""
         assert A.kernel is not None
         return cls(A.kernel, A.partition.centers, A.partition.radii, A.extensions, A.inner)
+
+    def lean(self) -> BasisFunctions:
+        """Return the functions with the diagonal blocks of C alone, which are all that their evaluation needs."""
+        k, starts = self.n_clusters, self.inner.row_offsets
+        blocks = [self.inner.block(i, i) for i in range(k)]
+        kept = [np.array([i]) for i in range(k)]
+        return replace(self, inner=InnerMatrix.of_whole_blocks(starts, starts, kept, blocks, symmetric=True))
 
     def plus(self, other: BasisFunctions) -> BasisFunctions:
         """Return the functions of two sets of clusters.
