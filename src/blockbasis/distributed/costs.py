@@ -99,7 +99,7 @@ def predicted_costs(
     >>> small.moved == large.moved
     True
     >>> round(large.kept["worker"] / 1e9, 1)
-    12.5
+    12.4
     """
     R, m, others = n_clusters * rank, _LANDMARKS * rank, n_workers - 1
     functions = _FLOAT * n_clusters * (m * (d + rank) + d + rank**2)

@@ -73,14 +73,14 @@ class DaskEstimator(BaseEstimator):
             _flat(targets.picked(drawn, unchecked)), None if own is None else own[:, 0], caller=caller
         )
         local._begin(Batch(points, Y, own), streams)
-        on_worker = _without_state(local)
+        on_worker = local.without_state()
         on_worker.n_jobs, on_worker.verbose = 1, 0
         remote = sent(client, "model", on_worker), sent(client, "functions", local.stream_.functions.lean())
         models, functions = ([each] * len(rows.blocks) for each in remote)
         beside = [None] * len(rows.blocks) if weights is None else weights.blocks
         columns = models, functions, rows.blocks, targets.blocks, beside, rows.places
         found = submitted(client, "gram", _block_sums, *columns)
-        local._keep_sums(summed(client, "sum", added, found))
+        local.add_sums(summed(client, "sum", added, found))
         local._solve()
         self.local_ = local
         return self
@@ -127,7 +127,7 @@ class DaskEstimator(BaseEstimator):
         check_is_fitted(self)
         if not hasattr(X, "dask"):
             return getattr(self.local_, method)(X)
-        model = _without_state(self.local_)
+        model = self.local_.without_state()
         names = model.__dict__.pop("feature_names_in_", None)
         example = getattr(model, method)(np.zeros((1, model.n_features_in_)))
         remote, caller = dask.delayed(model, traverse=False), f"{type(self).__name__}.{method}"
@@ -352,13 +352,6 @@ class DaskKernelRidgeClassifier(ClassifierMixin, DaskEstimator):
             return float(self.local_.score(X, y, sample_weight))
         values, y = _both(self.predict(X), y)
         return float((values == y).mean().compute())
-
-
-def _without_state(model: Any) -> Any:
-    """Return a copy that predicts, without the state of a stream."""
-    lean = copy.copy(model)
-    lean._forget(*lean._unsaved)
-    return lean
 
 
 def _block_sums(model: Any, functions: BasisFunctions, block: Any, y: Any, weights: Any, place: str) -> RidgeSums:

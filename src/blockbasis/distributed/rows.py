@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
+import dask
+import dask.array as da
 import numpy as np
 import numpy.typing as npt
 
 from blockbasis._utils.tiling import offsets
 from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.distributed.client import gathered, submitted
-from blockbasis.streaming.sources import ArrayRows, Rows
+from blockbasis.streaming.sources import ArrayRows, ParquetRows, Rows
 
 
 class BlockRows(ArrayRows):
@@ -92,6 +95,21 @@ class DaskRows(Rows):
         """Yield the blocks, one after the other."""
         for block, place in zip(self.blocks, self.places, strict=True):
             yield place, gathered(self.client, submitted(self.client, "read", np.asarray, [block]))[0]
+
+
+def parquet_array(files: Sequence[Path], columns: Sequence[str]) -> Any:
+    """Return a dask array of columns of Parquet files, with a block for each file."""
+    lengths = [len(ParquetRows(path)) for path in files]
+    read = dask.delayed(_file, pure=False)
+    blocks = [
+        da.from_delayed(read(path, tuple(columns)), (length, len(columns)), np.float64)
+        for path, length in zip(files, lengths, strict=True)
+    ]
+    return da.concatenate(blocks)
+
+
+def _file(path: Path, columns: tuple[str, ...]) -> FloatArray:
+    return np.concatenate([values for _, values in ParquetRows(path, columns).read()]).astype(np.float64, copy=False)
 
 
 def as_array(X: Any, columns: Sequence[str] | None, *, name: str, caller: str) -> Any:

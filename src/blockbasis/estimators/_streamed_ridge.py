@@ -6,6 +6,7 @@ fixed size: see `blockbasis.estimators._ridge_sums`.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from typing import Any
 
@@ -176,6 +177,18 @@ class StreamedRidge(KernelEstimator):
                 "that was fitted in memory or loaded instead."
             )
 
+    def begin_stream(self) -> None:
+        """Make a fit in memory the beginning of a stream; `partial_fit` does so itself."""
+        check_is_fitted(self)
+        self._begins_stream()
+
+    def without_state(self) -> Any:
+        """Return a copy that predicts, without the state of a stream."""
+        self._solve()
+        lean = copy.copy(self)
+        lean._forget(*lean._unsaved)
+        return lean
+
     def _begins_stream(self) -> bool:
         """Return whether the next rows are the first ones; a fit in memory becomes the beginning of a stream."""
         if hasattr(self, "stream_"):
@@ -225,7 +238,7 @@ class StreamedRidge(KernelEstimator):
             points = rows.take(drawn, caller=caller).astype(np.float64, copy=False)
             self._begin(Batch(points, Y[drawn], None if weights is None else weights[drawn]), streams)
         with reporting(self.verbose > 0):
-            self._keep_sums(self._sums(self.stream_.functions, rows, Y, weights))
+            self.add_sums(self._sums(self.stream_.functions, rows, Y, weights))
 
     def _sums(self, functions: BasisFunctions, rows: Rows, Y: FloatArray, weights: FloatArray | None) -> RidgeSums:
         """Return the sums over rows."""
@@ -238,7 +251,7 @@ class StreamedRidge(KernelEstimator):
             advance("rows", len(piece.values))
         return sums
 
-    def _keep_sums(self, sums: RidgeSums) -> None:
+    def add_sums(self, sums: RidgeSums) -> None:
         """Add the sums over more rows to the state."""
         self.stream_ = self.stream_.plus(sums)
         self.far_share_ = sums.n_far / sums.n_rows

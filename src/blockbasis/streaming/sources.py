@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from blockbasis._utils.tiling import ranges
 from blockbasis._utils.typing import FloatArray, IntArray
+from blockbasis.streaming.workspace import release
 
 #: Most floats, and most rows, of a piece that is read at once: 8 MB of float64, and as many basis functions.
 _PIECE_FLOATS = 2**20
@@ -136,6 +137,8 @@ class ArrayRows(Rows):
         """Yield slices of the array."""
         for rows in ranges(0, self.shape[0], self._step):
             yield "", np.asarray(self.array[rows]).reshape(-1, self.shape[1])
+            if isinstance(self.array, np.memmap):
+                release(self.array)  # what has been read would stay in the memory of the process
 
 
 class ChunkRows(Rows):
