@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import os
@@ -10,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -138,49 +140,80 @@ def resident_megabytes() -> float:
 
 
 def cluster(workers: int, **settings: Any) -> Any:
+    import dask
     from distributed import Client, LocalCluster
 
+    dask.config.set({"distributed.scheduler.work-stealing": False})  # an idle worker would take points of a busy one
     own = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0", "silence_logs": 50} | settings
     return Client(LocalCluster(n_workers=workers, **own))
 
 
 def on_workers(n: int, d: int, workers: int, clusters: int, rank: int, blocks: int) -> Result:
     """Construction, product, solution and ridge regression on workers; bytes that moved between them."""
-    import dask.array as da
+    from distributed import futures_of
 
     from blockbasis.distributed import DaskKernelRidge, factorize, predicted_costs
 
-    X, y = mixture(n, d), np.random.default_rng(1).standard_normal(n)
-    size = {"n_clusters": clusters, "rank": rank}
+    size, settings = {"n_clusters": clusters, "rank": rank}, {"bandwidth": 0.5, "random_state": 0}
+    found: Result = {}
     with cluster(workers) as client:
-        points = client.persist(da.from_array(X, chunks=(-(-n // blocks), d)))
-        targets = client.persist(da.from_array(y, chunks=-(-n // blocks)))
-        client.gather(client.map(len, client.futures_of([points, targets])))
-        moved = moved_bytes(client)
-        found: Result = {}
-        with stopwatch() as times:
+        points, targets = on_all_workers(client, n, d, blocks)
+        with moving(client, found, "factorize"):
             A = factorize(points, bb.Gaussian(0.5), client, rng=0, **size)
-        found["factorize_wall"], found["factorize_cpu"] = times.wall, times.cpu
-        moved, found["factorize_moved"] = moved_bytes(client), moved_bytes(client) - moved
-        with stopwatch() as times:
-            product = client.compute(A @ targets).result()
-        found["product_wall"] = times.wall
-        moved, found["product_moved"] = moved_bytes(client), moved_bytes(client) - moved
-        with stopwatch() as times:
-            solution = A.solve(targets, ridge=0.1)
-        found["solve_wall"], found["residual"] = times.wall, solution.residual
-        moved, found["solve_moved"] = moved_bytes(client), moved_bytes(client) - moved
-        with stopwatch() as times:
-            model = DaskKernelRidge(0.1, bandwidth=0.5, random_state=0, client=client, **size).fit(points, targets)
-        found["fit_wall"], found["fit_moved"] = times.wall, moved_bytes(client) - moved
+        v = (A @ targets).persist()  # its blocks are where those of U are
+        with moving(client, found, "product"):
+            client.gather([client.submit(len, block) for block in futures_of((A @ v).persist())])
+        with moving(client, found, "solve"):
+            solution = A.solve(v, ridge=0.1)
+        found["residual"] = solution.residual
+        with moving(client, found, "fit"):
+            model = DaskKernelRidge(0.1, client=client, **settings, **size).fit(points, targets)
         if n <= 200_000:
+            X, y = (client.compute(each).result() for each in (points, targets))
             one = bb.factorize(ArrayRows(X), bb.Gaussian(0.5), rng=0, **size)
-            reference = bb.KernelRidge(0.1, bandwidth=0.5, random_state=0, **size).fit(ArrayRows(X), y)
-            found["product_difference"] = relative(product, one @ y)
+            reference = bb.KernelRidge(0.1, **settings, **size).fit(ArrayRows(X), y)
+            found["product_difference"] = relative(A @ y, one @ y)
             found["fit_difference"] = relative(model.local_.predict(X), reference.predict(X))
     costs = predicted_costs(n, d, clusters, rank, workers)
     found |= {f"{stage}_predicted": value for stage, value in costs.moved.items()}
     return found
+
+
+def on_all_workers(client: Any, n: int, d: int, blocks: int) -> Any:
+    """Points of a mixture and random targets, in blocks that are dealt out to the workers in turn."""
+    import dask.array as da
+    from distributed import futures_of
+
+    addresses, length = sorted(client.nthreads()), n // blocks
+    places = [addresses[i % len(addresses)] for i in range(blocks)]
+    made = [client.submit(mixture_part, length, d, i, workers=place) for i, place in enumerate(places)]
+    others = [client.submit(normal_part, length, i, workers=place) for i, place in enumerate(places)]
+    client.gather([client.submit(len, each) for each in made + others])
+    points = [da.from_delayed(each, (length, d), np.float64) for each in made]
+    targets = [da.from_delayed(each, (length,), np.float64) for each in others]
+    both = client.persist([da.concatenate(points), da.concatenate(targets)])
+    client.gather([client.submit(len, each) for each in futures_of(both)])
+    return both
+
+
+def mixture_part(n: int, d: int, seed: int) -> np.ndarray:
+    """Normal clouds around ten centres, the same in all parts."""
+    rng = np.random.default_rng(seed + 1)
+    centers = np.random.default_rng(0).random((10, d))
+    return centers[rng.integers(0, 10, n)] + 0.1 * rng.standard_normal((n, d))
+
+
+def normal_part(n: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed + 1000).standard_normal(n)
+
+
+@contextlib.contextmanager
+def moving(client: Any, found: Result, stage: str) -> Iterator[None]:
+    """Keep the seconds of a stage, and the bytes that moved between workers."""
+    before = moved_bytes(client)
+    with stopwatch() as times:
+        yield
+    found |= {f"{stage}_wall": times.wall, f"{stage}_moved": moved_bytes(client) - before}
 
 
 def relative(one: np.ndarray, other: np.ndarray) -> float:

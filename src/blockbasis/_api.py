@@ -47,7 +47,7 @@ from blockbasis.planning.paper_rule import select_parameters
 from blockbasis.planning.plan import Plan, fingerprint, make_plan
 from blockbasis.planning.search import default_clusters
 from blockbasis.streaming.api import factorize_streamed
-from blockbasis.streaming.sources import SAMPLE_ROWS, as_rows, is_streamed
+from blockbasis.streaming.sources import as_rows, is_streamed
 
 
 def factorize(
@@ -80,8 +80,9 @@ def factorize(
     Parameters
     ----------
     X : array-like of shape (n, d), or rows on disk
-        Points, finite real numbers. The result is in float32 where the points are. A `numpy.memmap`, an array of zarr
-        or h5py, a data set of pyarrow or `blockbasis.streaming.Rows` are read in pieces: see the notes.
+        Points, finite real numbers. The result is in float32 where the points are. A data set of pyarrow,
+        `blockbasis.streaming.Rows`, and a `numpy.memmap` or an array of zarr or h5py with more than 100,000 rows are
+        read in pieces: see the notes.
     kernel : Kernel or callable
         A kernel such as ``Gaussian(1.0)`` or ``Gaussian([1.0, 5.0]) + White(0.1)``, a kernel of scikit-learn, or a
         function k(X, Y) -> array that is symmetric and positive definite. Clusters are made in the coordinates of the
@@ -167,9 +168,9 @@ def factorize(
 
     Notes
     -----
-    Of rows on disk, 100,000 are drawn: they determine clusters, bases and C. The basis functions are then evaluated at
-    all rows, which are never held as a whole. The error is estimated at 2,000 other rows. D is stored only with
-    ``diagonal=True``, and in float64 unless ``dtype`` is given. At most 100,000 rows are read into memory.
+    At most 100,000 of the rows on disk determine clusters, bases and C. The basis functions are then evaluated at all
+    rows, which are never held as a whole. The error is estimated at 2,000 other rows. D is stored only with
+    ``diagonal=True``, and in float64 unless ``dtype`` is given.
 
     References
     ----------
@@ -194,13 +195,11 @@ def factorize(
     caller = "factorize"
     check_basis(basis, caller)
     if is_streamed(X):
-        if len(rows := as_rows(X)) > SAMPLE_ROWS:
-            size = {"tol": tol, "memory": memory, "rank": rank, "ridge": ridge, "n_clusters": n_clusters}
-            in_memory = {"partition": partition, "algorithm": algorithm, "inner": inner, "sampling": sampling}
-            in_memory |= {"plan": plan, "cutoff": cutoff}
-            shared: dict[str, Any] = {"dtype": dtype, "rng": rng, "n_jobs": n_jobs, "progress": progress}
-            return factorize_streamed(factorize, rows, kernel, size, in_memory, diagonal, workspace, **shared)
-        X = rows.take(np.arange(len(rows)))
+        size = {"tol": tol, "memory": memory, "rank": rank, "ridge": ridge, "n_clusters": n_clusters}
+        in_memory = {"partition": partition, "algorithm": algorithm, "inner": inner, "sampling": sampling}
+        in_memory |= {"plan": plan, "cutoff": cutoff}
+        shared: dict[str, Any] = {"dtype": dtype, "rng": rng, "n_jobs": n_jobs, "progress": progress}
+        return factorize_streamed(factorize, as_rows(X), kernel, size, in_memory, diagonal, workspace, **shared)
     X = check_points(X, name="X", caller=caller, dtype=check_dtype(dtype, name="dtype", caller=caller))
     kernel = as_kernel(kernel, caller=caller)
     n_jobs = check_n_jobs(n_jobs, caller=caller)

@@ -22,14 +22,9 @@ from blockbasis._utils.validation import (
 from blockbasis.construction.method import ALGORITHMS, INNERS, SAMPLINGS, Method
 from blockbasis.kernels import Kernel
 from blockbasis.kernels.description import describe_kernel
-from blockbasis.partition import PARTITIONS, Partitioner
-from blockbasis.planning.goal import Goal
+from blockbasis.partition import Partitioner
+from blockbasis.planning.goal import DEFAULT_TOL, DEFAULTS, Goal
 from blockbasis.planning.plan import Plan, fingerprint
-
-#: Relative error where neither a tolerance nor a budget nor ranks are given.
-DEFAULT_TOL = 1e-3
-#: Defaults of arguments that are not None by default.
-DEFAULTS = {"partition": PARTITIONS[0], "algorithm": ALGORITHMS[0], "inner": INNERS[0]}
 
 
 def check_clusters(X: FloatArray, partition: Any, n_clusters: int | None, caller: str) -> Partitioner:

@@ -27,7 +27,7 @@ def folder(tmp_path):
 @pytest.fixture
 def few(monkeypatch):
     """Samples of 400 rows."""
-    for module in ("tables.folders", "streaming.sources", "streaming.factorization", "_api", "cli.compress"):
+    for module in ("tables.folders", "streaming.sources", "streaming.factorization", "cli.compress"):
         monkeypatch.setattr(f"blockbasis.{module}.SAMPLE_ROWS", 400)
 
 

@@ -39,7 +39,7 @@ def test_sums_of_values_are_those_of_the_points(problem):
     X, functions, several = problem
     Y, weights = np.ones((900, 1)), np.full(900, 0.25)
     expected = RidgeSums.of(functions, X, Y, weights, 1)
-    found = parts.added([parts.solution_sums(part, functions, np.full(300, 4.0), np.ones(300)) for part in several])
+    found = parts.added([parts.solution_sums(part, np.full(300, 4.0), np.ones(300)) for part in several])
     for one, other in zip(found.grams + found.moments, expected.grams + expected.moments, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-9)
     assert found.n_rows == 900
@@ -49,7 +49,7 @@ def test_a_solution_satisfies_its_equation(problem):
     """One cluster's worth of algebra: x = (b - U w) / diagonal with the w of the dense system."""
     _, functions, several = problem
     part, b, D = several[0], np.random.default_rng(2).normal(size=300), np.linspace(0.5, 2, 300)
-    sums = parts.solution_sums(part, functions, D, b)
+    sums = parts.solution_sums(part, D, b)
     w = np.concatenate(sums.solve(functions.inner, np.ones(1), np.zeros(1)))
     x = parts.solved_part(part, w, D, b)
     product = parts.expanded(part, functions.inner @ parts.projected(part, x), D, x)

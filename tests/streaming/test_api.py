@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import blockbasis as bb
-from blockbasis.streaming import ChunkRows, ParquetRows
+from blockbasis.streaming import ArrayRows, ChunkRows, ParquetRows
 from blockbasis.streaming.api import sample_goal
 
 KERNEL = bb.Gaussian(2.0)
@@ -34,10 +34,13 @@ def test_the_source_does_not_matter(points, on_disk, parquet, small_sample):
     assert A.shape == (3000, 3000) and A.n_clusters == 6 and A.ranks.tolist() == [20] * 6
 
 
-def test_few_rows_are_factorized_as_in_memory(points, parquet):
-    A = bb.factorize(ParquetRows(parquet, columns=["a", "b", "c"]), KERNEL, n_clusters=6, rank=20, rng=0)
-    B = bb.factorize(points, KERNEL, n_clusters=6, rank=20, rng=0)
-    np.testing.assert_array_equal(A.todense(), B.todense())
+def test_few_rows_determine_the_functions_all_together(points):
+    A = bb.factorize(ArrayRows(points), KERNEL, n_clusters=6, rank=20, rng=0)
+    assert A.shape == (3000, 3000) and error(A, points) < 2 * error(
+        bb.factorize(points, KERNEL, n_clusters=6, rank=20, diagonal=False, rng=0), points
+    )
+    small = np.ascontiguousarray(points[:50])
+    assert error(bb.factorize(ArrayRows(small), KERNEL, tol=1e-2, rng=0), small) < 1e-2
 
 
 def test_a_budget_is_kept(on_disk, small_sample):

@@ -12,4 +12,7 @@ from blockbasis.distributed.estimators import DaskKernelRidgeClassifier as DaskK
 from blockbasis.distributed.factorization import factorize as factorize
 from blockbasis.distributed.operator import DistributedBlockBasis as DistributedBlockBasis
 from blockbasis.distributed.operator import DistributedCrossBasis as DistributedCrossBasis
+from blockbasis.distributed.sizes import register as _register
 from blockbasis.distributed.storage import load as load
+
+_register()

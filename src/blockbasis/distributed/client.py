@@ -80,7 +80,9 @@ def check_open(client: Any) -> None:
         raise WorkersLostError("The dask client is closed. Create another one, and begin again with it.")
 
 
-def submitted(client: Any, stage: str, function: Callable[..., Any], *columns: Sequence[Any]) -> list[Any]:
+def submitted(
+    client: Any, stage: str, function: Callable[..., Any], *columns: Sequence[Any], near: Sequence[Any] | None = None
+) -> list[Any]:
     """Return the futures of ``function(*row)`` for the rows of some columns of arguments.
 
     Parameters
@@ -91,13 +93,34 @@ def submitted(client: Any, stage: str, function: Callable[..., Any], *columns: S
     function : callable
     *columns : sequences of equal length
         An argument may be a future or a delayed object.
+    near : sequence or None
+        Arguments whose worker a task is sent to, while it lives: they are large, and the others small.
     """
     check_open(client)
     token = f"blockbasis-{stage}-{uuid4().hex}"
     call = dask.delayed(function, pure=False)
     tasks = [call(*row, dask_key_name=(token, i)) for i, row in enumerate(zip(*columns, strict=True))]
+    groups: dict[str, list[int]] = {}
+    for i, place in enumerate([""] * len(tasks) if near is None else holders(client, near)):
+        groups.setdefault(place, []).append(i)
+    futures: dict[int, Any] = {}
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": _LARGE}):
-        return list(client.compute(tasks, optimize_graph=False))
+        for place, own in groups.items():
+            found = client.compute([tasks[i] for i in own], optimize_graph=False, **_preferring(place))
+            futures |= dict(zip(own, found, strict=True))
+    return [futures[i] for i in range(len(tasks))]
+
+
+def holders(client: Any, values: Sequence[Any]) -> list[str]:
+    """Return the address of a worker that holds each value; empty where it is not computed yet, or is several."""
+    of_values = [distributed.futures_of([value]) for value in values]
+    known = client.who_has([future for futures in of_values for future in futures])
+    return [min(known.get(futures[0].key) or ("",)) if len(futures) == 1 else "" for futures in of_values]
+
+
+def _preferring(place: str) -> dict[str, Any]:
+    """Return the arguments that prefer a worker, and allow others when it is gone."""
+    return {"workers": [place], "allow_other_workers": True} if place else {}
 
 
 def sent(client: Any, stage: str, value: Any) -> Any:
@@ -146,15 +169,10 @@ def summed(client: Any, stage: str, add: Callable[[list[Any]], Any], futures: Se
     What moves between workers does not depend on the number of futures.
     """
     finished(client, futures)
-    holders = client.who_has(list(futures))
     groups: dict[str, list[Any]] = {}
-    for future in futures:
-        addresses = holders.get(future.key) or ("",)
-        groups.setdefault(sorted(addresses)[0], []).append(future)
-    partial = []
-    for address, own in sorted(groups.items()):
-        where = {"workers": [address], "allow_other_workers": True} if address else {}
-        partial.append(_added(client, stage, add, own, **where))
+    for future, place in zip(futures, holders(client, futures), strict=True):
+        groups.setdefault(place, []).append(future)
+    partial = [_added(client, stage, add, own, **_preferring(place)) for place, own in sorted(groups.items())]
     while len(partial) > 1:
         partial = [_added(client, stage, add, partial[i : i + _TERMS]) for i in range(0, len(partial), _TERMS)]
     return gathered(client, partial)[0]

@@ -79,7 +79,7 @@ class DaskEstimator(BaseEstimator):
         models, functions = ([each] * len(rows.blocks) for each in remote)
         beside = [None] * len(rows.blocks) if weights is None else weights.blocks
         columns = models, functions, rows.blocks, targets.blocks, beside, rows.places
-        found = submitted(client, "gram", _block_sums, *columns)
+        found = submitted(client, "gram", _block_sums, *columns, near=rows.blocks)
         local.add_sums(summed(client, "sum", added, found))
         local._solve()
         self.local_ = local

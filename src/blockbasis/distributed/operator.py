@@ -72,7 +72,7 @@ class Parts:
     def mapped(self, stage: str, function: Any, *arguments: Any) -> list[Any]:
         """Return the futures of ``function(part, *arguments)``; lists have an argument for each part."""
         columns = [each if isinstance(each, list) else [each] * len(self.futures) for each in arguments]
-        return submitted(self.client, stage, function, self.futures, *columns)
+        return submitted(self.client, stage, function, self.futures, *columns, near=self.futures)
 
     def project(self, blocks: list[Any]) -> FloatArray:
         """Return Uᵀ V."""
@@ -195,7 +195,7 @@ class DistributedBlockBasis:
         ridge = check_positive(ridge, name="ridge", caller="solve")
         b, parts = b if isinstance(b, da.Array) else np.asarray(b, dtype=np.float64), self.parts
         blocks, diagonals = parts.blocks(b), self._diagonals(ridge)
-        found = parts.mapped("gram", tasks.solution_sums, parts.remote, diagonals, blocks)
+        found = parts.mapped("gram", tasks.solution_sums, diagonals, blocks)
         sums = summed(parts.client, "sum", tasks.added, found)
         n_targets = len(sums.targets)
         w = np.concatenate(sums.solve(parts.functions.inner, np.ones(n_targets), np.zeros(n_targets)))
@@ -209,8 +209,10 @@ class DistributedBlockBasis:
     def _residual(self, blocks: list[Any], solved: list[Any], ridge: float) -> float:
         """Return |b - (A + ridge I) x| / |b|, the largest one of the columns."""
         client = self.parts.client
-        products = submitted(client, "expand", _plus_ridge, self._product(solved), solved, [ridge] * len(solved))
-        squares = submitted(client, "residual", tasks.squared_residuals, blocks, products)
+        products = submitted(
+            client, "expand", _plus_ridge, self._product(solved), solved, [ridge] * len(solved), near=solved
+        )
+        squares = submitted(client, "residual", tasks.squared_residuals, blocks, products, near=products)
         errors, norms = summed(client, "sum", tasks.added, squares)
         return float(np.sqrt(np.max(np.divide(errors, norms, out=np.zeros_like(errors), where=norms > 0))))
 
@@ -279,7 +281,9 @@ def evaluated_parts(rows: DaskRows, functions: BasisFunctions, remote: Any, dtyp
     """Evaluate the functions at all points, where the points are."""
     check_open(rows.client)
     same: list[list[Any]] = [[each] * len(rows.blocks) for each in (remote, dtype)]
-    futures = submitted(rows.client, "evaluate", tasks.evaluated_part, rows.blocks, *same, rows.places)
+    futures = submitted(
+        rows.client, "evaluate", tasks.evaluated_part, rows.blocks, *same, rows.places, near=rows.blocks
+    )
     finished(rows.client, futures)
     return Parts(rows.client, futures, rows.lengths, functions, remote, dtype)
 

@@ -64,9 +64,9 @@ def expanded(part: Part, W: FloatArray, diagonal: FloatArray | None, V: Any) -> 
     return values[:, 0] if np.ndim(V) == 1 else values
 
 
-def solution_sums(part: Part, functions: BasisFunctions, diagonal: FloatArray, b: Any) -> RidgeSums:
+def solution_sums(part: Part, diagonal: FloatArray, b: Any) -> RidgeSums:
     """Return the sums that the solution of (U C Uᵀ + diagonal) x = b needs."""
-    return RidgeSums.of_values(functions, part.values(), _columns(b, part).astype(np.float64), 1 / diagonal)
+    return RidgeSums.of_values(part.basis.ranks, part.values(), _columns(b, part).astype(np.float64), 1 / diagonal)
 
 
 def solved_part(part: Part, w: FloatArray, diagonal: FloatArray, b: Any) -> FloatArray:

@@ -8,6 +8,7 @@ from typing import Any
 
 import dask
 import dask.array as da
+import distributed
 import numpy as np
 import numpy.typing as npt
 
@@ -50,7 +51,8 @@ class DaskRows(Rows):
 
     Attributes
     ----------
-    blocks : list of delayed objects
+    blocks : list of futures or delayed objects
+        Futures where the array is persisted: tasks then run where the points are.
     lengths : ndarray of ints
         Rows of each block. Blocks without rows are left out.
     """
@@ -60,7 +62,7 @@ class DaskRows(Rows):
     ) -> None:
         array = as_array(X, columns, name=name, caller=caller)
         self.client = client
-        blocks, lengths = array.to_delayed().ravel().tolist(), np.array(array.chunks[0])
+        blocks, lengths = _blocks(array), np.array(array.chunks[0])
         if np.isnan(lengths.astype(np.float64)).any():
             blocks = submitted(client, "read", np.asarray, blocks)
             lengths = np.array(gathered(client, submitted(client, "count", len, blocks)))
@@ -89,12 +91,21 @@ class DaskRows(Rows):
         used = [i for i in range(len(own)) if len(own[i])]
         columns = [[self.blocks[i] for i in used], [own[i] for i in used], [self.places[i] for i in used]]
         same = [[value] * len(used) for value in arguments]
-        return np.concatenate(gathered(self.client, submitted(self.client, "sample", function, *columns, *same)))
+        found = submitted(self.client, "sample", function, *columns, *same, near=columns[0])
+        return np.concatenate(gathered(self.client, found))
 
     def read(self) -> Iterator[tuple[str, npt.NDArray[Any]]]:
         """Yield the blocks, one after the other."""
         for block, place in zip(self.blocks, self.places, strict=True):
             yield place, gathered(self.client, submitted(self.client, "read", np.asarray, [block]))[0]
+
+
+def _blocks(array: Any) -> list[Any]:
+    graph, delayed = array.__dask_graph__(), array.to_delayed().ravel().tolist()
+    values = [graph.get(block.key) for block in delayed]
+    return [
+        value if isinstance(value, distributed.Future) else block for value, block in zip(values, delayed, strict=True)
+    ]
 
 
 def parquet_array(files: Sequence[Path], columns: Sequence[str]) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 
 from blockbasis._utils.linalg import eigenpairs, symmetric
 from blockbasis._utils.parallel import single_threaded
-from blockbasis._utils.typing import FloatArray
+from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.operators.inner import InnerMatrix
 from blockbasis.solvers.components import factorize_shifted, rank_slices
 from blockbasis.streaming.functions import BasisFunctions, ClusterValues
@@ -55,9 +55,8 @@ class RidgeSums:
     n_far: int
 
     @classmethod
-    def zero(cls, functions: BasisFunctions, n_targets: int) -> RidgeSums:
-        """Return the sums over no points."""
-        ranks = functions.ranks.tolist()
+    def zero(cls, ranks: IntArray, n_targets: int) -> RidgeSums:
+        """Return the sums over no points, for clusters of these ranks."""
         return cls(
             tuple(np.zeros((rank, rank)) for rank in ranks),
             tuple(np.zeros((rank, n_targets)) for rank in ranks),
@@ -92,19 +91,19 @@ class RidgeSums:
             not hold: see `blockbasis.estimators._posterior.with_own_variances`.
         """
         with single_threaded():
-            return cls.of_values(functions, functions.at(X, n_jobs), Y, weights, noise)
+            return cls.of_values(functions.ranks, functions.at(X, n_jobs), Y, weights, noise)
 
     @classmethod
     def of_values(
         cls,
-        functions: BasisFunctions,
+        ranks: IntArray,
         values: Iterable[ClusterValues],
         Y: FloatArray,
         weights: FloatArray | None,
         noise: float | None = None,
     ) -> RidgeSums:
         """Return the sums over points whose functions are known: see `of`."""
-        zero = cls.zero(functions, Y.shape[1])
+        zero = cls.zero(ranks, Y.shape[1])
         grams, moments, totals = list(zero.grams), list(zero.moments), list(zero.totals)
         weight, targets, n_far = 0.0, zero.targets, 0
         with single_threaded():
@@ -142,7 +141,7 @@ class RidgeSums:
 
     def padded(self, functions: BasisFunctions) -> RidgeSums:
         """Return the sums for functions with more clusters, which no point is in yet."""
-        zero, own = RidgeSums.zero(functions, len(self.targets)), len(self.grams)
+        zero, own = RidgeSums.zero(functions.ranks, len(self.targets)), len(self.grams)
         return replace(
             self,
             grams=self.grams + zero.grams[own:],

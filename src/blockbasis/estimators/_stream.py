@@ -96,7 +96,7 @@ class Stream:
         own = np.ones(count) if sample.weights is None else sample.weights[rows]
         held_out = Batch(sample.X[rows], sample.Y[rows], own)
         blend = Blend.of(A.partition, functions.kernel.coordinates(sample.X))
-        zero = RidgeSums.zero(functions, sample.Y.shape[1])
+        zero = RidgeSums.zero(functions.ranks, sample.Y.shape[1])
         return cls(functions, blend, zero, held_out, zero.plus(sums_of(functions, held_out, n_jobs)))
 
     def plus(self, more: RidgeSums) -> Stream:

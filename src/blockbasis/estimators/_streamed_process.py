@@ -175,7 +175,7 @@ class StreamedProcess(KernelEstimator):
         blend = Blend.of(A.partition, prior.kernel.coordinates(X))
         mean = Expansion(prior.kernel, functions.centers, points, zeros, blend)
         posterior = Posterior.of(A, mean, np.zeros(functions.inner.shape))
-        sums = RidgeSums.zero(functions, n_targets)
+        sums = RidgeSums.zero(functions.ranks, n_targets)
         self.stream_ = ProcessStream(functions, posterior, sums, float(prior.noise))
         for name in ("log_marginal_likelihood_value_", "alpha_"):
             self.__dict__.pop(name, None)

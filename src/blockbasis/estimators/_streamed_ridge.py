@@ -243,7 +243,7 @@ class StreamedRidge(KernelEstimator):
     def _sums(self, functions: BasisFunctions, rows: Rows, Y: FloatArray, weights: FloatArray | None) -> RidgeSums:
         """Return the sums over rows."""
         advance = advancing(len(rows))
-        sums = RidgeSums.zero(functions, Y.shape[1])
+        sums = RidgeSums.zero(functions.ranks, Y.shape[1])
         for piece in rows.pieces(caller=f"{self._caller}.fit"):
             at = slice(piece.start, piece.start + len(piece.values))
             batch = Batch(self._mapped(piece.values), Y[at], None if weights is None else weights[at])

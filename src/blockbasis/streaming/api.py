@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from blockbasis._arguments import DEFAULT_TOL, DEFAULTS
 from blockbasis._utils.parallel import check_n_jobs
 from blockbasis._utils.progress import reporting
 from blockbasis._utils.validation import check_dtype, check_fraction, check_memory, check_progress, check_rng
@@ -18,6 +17,7 @@ from blockbasis.kernels import as_kernel
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.entries import Entries
 from blockbasis.operators.error_estimate import ErrorEstimate
+from blockbasis.planning.goal import DEFAULT_TOL, DEFAULTS
 from blockbasis.planning.search import default_clusters
 from blockbasis.streaming.factorization import (
     draw_sample,

@@ -118,7 +118,7 @@ def _sums_of_file(model: TableModel, functions: BasisFunctions, path: Path, left
             Y, weights = estimator._columns(y, None, caller="fit")
             more: RidgeSums = estimator._sums(functions, ArrayRows(X), Y, weights)
             sums = more if sums is None else sums.plus(more)
-    return RidgeSums.zero(functions, _n_targets(estimator)) if sums is None else sums
+    return RidgeSums.zero(functions.ranks, _n_targets(estimator)) if sums is None else sums
 
 
 def _n_targets(estimator: Any) -> int:
