@@ -41,6 +41,5 @@ def small_sample(monkeypatch):
         "streaming.sources",
         "streaming.api",
         "estimators._streamed_ridge",
-        "_api",
     ):
         monkeypatch.setattr(f"blockbasis.{module}.SAMPLE_ROWS", 1_000)
