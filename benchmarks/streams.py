@@ -56,13 +56,13 @@ def fit_on_disk(n: int) -> Result:
     X, y = rows_of(n)
     measure.forget_peak()
     with stopwatch() as fitting:
-        model = bb.KernelRidge(**RIDGE).fit(X, y)
+        model = bb.KernelRidge(**RIDGE).fit(ArrayRows(X), y)
     peak = measure.peak_megabytes()
     state = model.stream_.functions
     model._forget_stream()
     measure.forget_peak()
     with stopwatch() as predicting:
-        predicted = model.predict(X)
+        predicted = model.predict(ArrayRows(X))
     return {
         "fit_cpu": fitting.cpu,
         "fit_peak_mb": peak,
@@ -80,7 +80,7 @@ def fit_in_memory(n: int) -> Result:
     X = np.array(on_disk)
     with stopwatch() as fitting:
         ordinary = bb.KernelRidge(**RIDGE).fit(X, y)
-    streamed = bb.KernelRidge(**RIDGE).fit(on_disk, y)
+    streamed = bb.KernelRidge(**RIDGE).fit(ArrayRows(on_disk), y)
     same = bb.KernelRidge(**RIDGE).fit(ArrayRows(X), y)
     predicted = streamed.predict(X)
     return {
