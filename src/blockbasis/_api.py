@@ -140,8 +140,7 @@ def factorize(
         True shows a progress bar (by rich, where it is installed). A callable receives a `ProgressEvent` after each
         completed task.
     workspace : path-like, default=None
-        Directory for a temporary file that holds U of rows on disk; None keeps U in memory. Nothing is left in the
-        directory.
+        Directory for a temporary file with U of rows on disk, which is removed at the end; None keeps U in memory.
 
     Returns
     -------
@@ -194,10 +193,10 @@ def factorize(
     """
     caller = "factorize"
     check_basis(basis, caller)
+    size: dict[str, Any] = {"tol": tol, "memory": memory, "ridge": ridge, "n_clusters": n_clusters, "rank": rank}
+    defaulted = {"partition": partition, "algorithm": algorithm, "inner": inner}
     if is_streamed(X):
-        size = {"tol": tol, "memory": memory, "rank": rank, "ridge": ridge, "n_clusters": n_clusters}
-        in_memory = {"partition": partition, "algorithm": algorithm, "inner": inner, "sampling": sampling}
-        in_memory |= {"plan": plan, "cutoff": cutoff}
+        in_memory = defaulted | {"plan": plan, "sampling": sampling, "cutoff": cutoff}
         shared: dict[str, Any] = {"dtype": dtype, "rng": rng, "n_jobs": n_jobs, "progress": progress}
         return factorize_streamed(factorize, as_rows(X), kernel, size, in_memory, diagonal, workspace, **shared)
     X = check_points(X, name="X", caller=caller, dtype=check_dtype(dtype, name="dtype", caller=caller))
@@ -207,9 +206,7 @@ def factorize(
     streams = check_rng(rng, name="rng", caller=caller).spawn(5)
     with single_threaded(), reporting(progress):
         if plan is not None:
-            optional = {"tol": tol, "memory": memory, "ridge": ridge, "n_clusters": n_clusters, "rank": rank}
-            optional |= {"dtype": dtype, "sampling": sampling, "diagonal": diagonal, "cutoff": cutoff}
-            defaulted = {"partition": partition, "algorithm": algorithm, "inner": inner}
+            optional = size | {"dtype": dtype, "sampling": sampling, "diagonal": diagonal, "cutoff": cutoff}
             X = X.astype(plan.dtype, copy=False) if isinstance(plan, Plan) else X
             check_plan(plan, X, kernel, optional, defaulted)
             request = Request(kernel.coordinates(X), kernel.core, plan.goal, plan.method, n_jobs)
