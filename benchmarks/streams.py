@@ -238,30 +238,27 @@ def killed(kills: int) -> Result:
 
     X, y, rng = mixture(200_000, 5), np.random.default_rng(1).standard_normal(200_000), np.random.default_rng(2)
     counts, longest = {"same": 0, "error": 0, "other": 0}, 0.0
-    with cluster(4) as client:
-        points = da.from_array(X, chunks=(10_000, 5))
+    points = da.from_array(X, chunks=(10_000, 5))
 
-        def work() -> np.ndarray:
-            A = factorize(points, bb.Gaussian(0.5), client, n_clusters=15, rank=40, rng=0)
-            return np.stack([A @ y, A.solve(y, ridge=0.1).x])
+    def work(client: Any) -> np.ndarray:
+        A = factorize(points, bb.Gaussian(0.5), client, n_clusters=15, rank=40, rng=0)
+        return np.stack([A @ y, A.solve(y, ridge=0.1).x])
 
-        with stopwatch() as times:
-            expected = work()
-        for _ in range(kills):
-            with contextlib.suppress(TimeoutError):  # a worker takes its time to come back on a busy machine
-                client.wait_for_workers(4, timeout=30)
+    with cluster(4) as client, stopwatch() as times:
+        expected = work(client)
+    for _ in range(kills):
+        with cluster(4) as client:
             victim = int(rng.choice(sorted(client.run(os.getpid).values())))
             timer = threading.Timer(rng.uniform(0, times.wall), os.kill, (victim, signal.SIGKILL))
             timer.start()
             begun = time.monotonic()
             try:
-                kind = "same" if relative(work(), expected) < 1e-8 else "other"
+                kind = "same" if relative(work(client), expected) < 1e-8 else "other"
             except WorkersLostError:
                 kind = "error"
             longest = max(longest, time.monotonic() - begun)
             counts[kind] += 1
             timer.join()
-            time.sleep(1)
     return counts | {"longest": longest, "undisturbed": times.wall}
 
 
