@@ -20,6 +20,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 WORKER = Path(__file__).with_name("worker.py")
+STREAMS = WORKER.with_name("streams.py")
 #: Runs above this many seconds are made once, others are repeated.
 LONG = 20.0
 REPEATS = 3
@@ -110,12 +111,12 @@ def all_cores() -> int:
     return os.cpu_count() or 1
 
 
-def fresh(task: str, threads: int = 1, **arguments: Any) -> Result:
-    """What ``task`` of `worker.py` returns, run in a process of its own with so many threads."""
+def fresh(task: str, threads: int = 1, worker: Path = WORKER, **arguments: Any) -> Result:
+    """What ``task`` of `worker.py`, or of another script, returns: run in a process of its own with so many threads."""
     environment = os.environ | dict.fromkeys(THREAD_VARIABLES, str(threads))
     job = json.dumps({"task": task, "threads": threads, **arguments})
     done = subprocess.run(
-        [sys.executable, str(WORKER)], input=job, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, str(worker)], input=job, env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"ended with code {done.returncode}"]

@@ -18,8 +18,8 @@ def test_the_picture_is_current():
 
 
 def test_a_package_without_a_place_is_named():
-    with pytest.raises(ValueError, match="distributed has no place"):
-        architecture._package("blockbasis.distributed.stage")
+    with pytest.raises(ValueError, match="elsewhere has no place"):
+        architecture._package("blockbasis.elsewhere.stage")
 
 
 def test_arrows_that_follow_from_others_are_left_out():

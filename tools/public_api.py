@@ -26,6 +26,8 @@ MODULES = (
     "blockbasis.solvers",
     "blockbasis.tables",
     "blockbasis.report",
+    "blockbasis.streaming",
+    "blockbasis.distributed",
 )
 #: Former import paths: only that their names can be imported is listed.
 FORMER = (

@@ -1,6 +1,6 @@
 """The suites: each a module with `TITLE`, `cells`, `run`, `line`, `verdicts` and `tables`."""
 
-from suites import accuracy, budget, cores, engine, entries, extend, grid, peers, product, scale
+from suites import accuracy, budget, cores, engine, entries, extend, grid, peers, product, scale, streams, workers
 
 SUITES = {
     "engine": engine,
@@ -13,6 +13,8 @@ SUITES = {
     "accuracy": accuracy,
     "budget": budget,
     "peers": peers,
+    "streams": streams,
+    "workers": workers,
 }
 
 #: Of the time given to a run, how much a suite may take beside the others.
@@ -27,4 +29,6 @@ SHARES = {
     "accuracy": 2,
     "budget": 1,
     "peers": 3,
+    "streams": 2,
+    "workers": 3,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from blockbasis._utils.validation import (
     check_rng,
 )
 from blockbasis.construction.cross import cross_factorization
-from blockbasis.construction.method import ACCURATE, Method
+from blockbasis.construction.method import Method
 from blockbasis.construction.pipeline import factorize_with_ranks, sample_sizes
 from blockbasis.exceptions import PerformanceWarning
 from blockbasis.kernels import Kernel, as_kernel
@@ -45,6 +46,8 @@ from blockbasis.planning.goal import Request
 from blockbasis.planning.paper_rule import select_parameters
 from blockbasis.planning.plan import Plan, fingerprint, make_plan
 from blockbasis.planning.search import default_clusters
+from blockbasis.streaming.api import factorize_streamed
+from blockbasis.streaming.sources import as_rows, is_streamed
 
 
 def factorize(
@@ -68,6 +71,7 @@ def factorize(
     rng: Seed = None,
     n_jobs: int | None = None,
     progress: bool | Listener = False,
+    workspace: str | PathLike[str] | None = None,
 ) -> BlockBasis:
     """Compress the kernel matrix of ``X`` into U C Uᵀ + D, in time and memory linear in the number of points.
 
@@ -75,8 +79,10 @@ def factorize(
 
     Parameters
     ----------
-    X : array-like of shape (n, d)
-        Points, finite real numbers. The result is in float32 where the points are.
+    X : array-like of shape (n, d), or rows on disk
+        Points, finite real numbers. The result is in float32 where the points are. A data set of pyarrow,
+        `blockbasis.streaming.Rows`, and a `numpy.memmap` or an array of zarr or h5py with more than 100,000 rows are
+        read in pieces: see the notes.
     kernel : Kernel or callable
         A kernel such as ``Gaussian(1.0)`` or ``Gaussian([1.0, 5.0]) + White(0.1)``, a kernel of scikit-learn, or a
         function k(X, Y) -> array that is symmetric and positive definite. Clusters are made in the coordinates of the
@@ -133,6 +139,8 @@ def factorize(
     progress : bool or callable, default=False
         True shows a progress bar (by rich, where it is installed). A callable receives a `ProgressEvent` after each
         completed task.
+    workspace : path-like, default=None
+        Directory for a temporary file with U of rows on disk, which is removed at the end; None keeps U in memory.
 
     Returns
     -------
@@ -157,6 +165,12 @@ def factorize(
     factorize_cross : Factorization of the kernel matrix of two sets of points.
     relative_error : Relative error of a factorization.
 
+    Notes
+    -----
+    At most 100,000 of the rows on disk determine clusters, bases and C. The basis functions are then evaluated at all
+    rows, which are never held as a whole. The error is estimated at 2,000 other rows. D is stored only with
+    ``diagonal=True``, and in float64 unless ``dtype`` is given.
+
     References
     ----------
     R. Wang, Y. Li, M. W. Mahoney and E. Darve, "Block basis factorization for scalable kernel evaluation",
@@ -179,6 +193,12 @@ def factorize(
     """
     caller = "factorize"
     check_basis(basis, caller)
+    size: dict[str, Any] = {"tol": tol, "memory": memory, "ridge": ridge, "n_clusters": n_clusters, "rank": rank}
+    defaulted = {"partition": partition, "algorithm": algorithm, "inner": inner}
+    if is_streamed(X):
+        in_memory = defaulted | {"plan": plan, "sampling": sampling, "cutoff": cutoff}
+        shared: dict[str, Any] = {"dtype": dtype, "rng": rng, "n_jobs": n_jobs, "progress": progress}
+        return factorize_streamed(factorize, as_rows(X), kernel, size, in_memory, diagonal, workspace, **shared)
     X = check_points(X, name="X", caller=caller, dtype=check_dtype(dtype, name="dtype", caller=caller))
     kernel = as_kernel(kernel, caller=caller)
     n_jobs = check_n_jobs(n_jobs, caller=caller)
@@ -186,9 +206,7 @@ def factorize(
     streams = check_rng(rng, name="rng", caller=caller).spawn(5)
     with single_threaded(), reporting(progress):
         if plan is not None:
-            optional = {"tol": tol, "memory": memory, "ridge": ridge, "n_clusters": n_clusters, "rank": rank}
-            optional |= {"dtype": dtype, "sampling": sampling, "diagonal": diagonal, "cutoff": cutoff}
-            defaulted = {"partition": partition, "algorithm": algorithm, "inner": inner}
+            optional = size | {"dtype": dtype, "sampling": sampling, "diagonal": diagonal, "cutoff": cutoff}
             X = X.astype(plan.dtype, copy=False) if isinstance(plan, Plan) else X
             check_plan(plan, X, kernel, optional, defaulted)
             request = Request(kernel.coordinates(X), kernel.core, plan.goal, plan.method, n_jobs)
@@ -355,7 +373,7 @@ def factorize_cross(
         streams = root.spawn(5)
         rows = make_partition(Y, n_row_clusters, partition, streams[0], caller=caller)
         columns = make_partition(X, n_column_clusters, partition, streams[1], caller=caller)
-        machine.require_memory(_cross_bytes(rows, columns, rank, n_jobs), "smaller ranks or fewer clusters")
+        machine.require_memory(costs.cross_bytes(rows, columns, rank, n_jobs), "smaller ranks or fewer clusters")
         matrix = KernelMatrix(kernel, Y[rows.order], X[columns.order])
         return cross_factorization(matrix, rows, columns, rank, method, streams[2], n_jobs)
 
@@ -421,17 +439,6 @@ def _build_plan(plan: Plan, request: Request, streams: list[np.random.Generator]
     if pays and not bounded and not costs.pays(A.stored, n):
         _warn_not_paying(f"took {A.stored} floats", plan)
     return A
-
-
-def _cross_bytes(rows: Partition, columns: Partition, rank: int, n_jobs: int) -> int:
-    """Peak bytes of a cross factorization: bases and C, each twice, and the sample of a cluster on each thread."""
-    ranks = [np.minimum(rank, side.sizes) for side in (rows, columns)]
-    bases = sum(int(side.sizes @ side_ranks) for side, side_ranks in zip((rows, columns), ranks, strict=True))
-    sampled = max(
-        int(side.sizes.max()) * min(ACCURATE.columns * rank, opposite.n_points)
-        for side, opposite in ((rows, columns), (columns, rows))
-    )
-    return 8 * (2 * bases + 2 * int(ranks[0].sum()) * int(ranks[1].sum()) + 3 * n_jobs * sampled)
 
 
 def _warn_not_paying(need: str, plan: Plan) -> None:

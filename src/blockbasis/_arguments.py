@@ -22,14 +22,9 @@ from blockbasis._utils.validation import (
 from blockbasis.construction.method import ALGORITHMS, INNERS, SAMPLINGS, Method
 from blockbasis.kernels import Kernel
 from blockbasis.kernels.description import describe_kernel
-from blockbasis.partition import PARTITIONS, Partitioner
-from blockbasis.planning.goal import Goal
+from blockbasis.partition import Partitioner
+from blockbasis.planning.goal import DEFAULT_TOL, DEFAULTS, Goal
 from blockbasis.planning.plan import Plan, fingerprint
-
-#: Relative error where neither a tolerance nor a budget nor ranks are given.
-DEFAULT_TOL = 1e-3
-#: Defaults of arguments that are not None by default.
-_DEFAULTS = {"partition": PARTITIONS[0], "algorithm": ALGORITHMS[0], "inner": INNERS[0]}
 
 
 def check_clusters(X: FloatArray, partition: Any, n_clusters: int | None, caller: str) -> Partitioner:
@@ -120,7 +115,7 @@ def check_plan(plan: Any, X: FloatArray, kernel: Kernel, optional: dict[str, Any
             f"The 'plan' parameter of factorize must be what plan() returns. Got {type(plan).__name__} instead."
         )
     given = [name for name, value in optional.items() if value is not None]
-    given += [name for name, value in defaulted.items() if not (isinstance(value, str) and value == _DEFAULTS[name])]
+    given += [name for name, value in defaulted.items() if not (isinstance(value, str) and value == DEFAULTS[name])]
     if given:
         raise ValueError(f"The 'plan' parameter of factorize takes the place of {given[0]!r}. Got both.")
     if X.shape != (plan.partition.n_points, plan.n_features):

@@ -62,7 +62,7 @@ WRONG = [
     ("a binary file", "fit binary.csv -t y", FAILURE, "binary.csv is not a text file in UTF-8."),
     ("a header without rows", "fit header.csv -t y", FAILURE, "header.csv has a header and no rows."),
     ("a single row", "fit one.csv -t y", FAILURE, "at least 10 rows with a value of 'y'. Got 1"),
-    ("a folder", "fit folder -t y", FAILURE, "folder is a folder. Give the path of a file."),
+    ("a folder", "fit folder -t y", FAILURE, "The directory folder has no file whose name ends with .parquet."),
     ("an unknown ending", "fit points.doc -t y", FAILURE, "points.doc has no known ending."),
     ("a damaged Parquet file", "fit bad.parquet -t y", FAILURE, "bad.parquet is not a complete Parquet file"),
     ("a target that is not in the header", "fit good.csv -t z", FAILURE, "has no column 'z'. Its columns are a, b, y."),

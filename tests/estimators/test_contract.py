@@ -38,7 +38,10 @@ def known_to_fail(estimator):
 
 #: Checks that a compressed matrix, or a choice by leave-one-out, cannot pass, each with its reason.
 EXPECTED = {
-    COMPRESSED: {"check_sample_weight_equivalence_on_dense_data": "repeated points are clustered otherwise"},
+    COMPRESSED: {
+        "check_sample_weight_equivalence_on_dense_data": "repeated points are clustered otherwise",
+        "check_fit_score_takes_y": "partial_fit goes on after a fit that kept its points",
+    },
     **{
         each: {"check_sample_weight_equivalence_on_dense_data": "samples of repeated points are others"}
         for each in (LEARNING, SEARCHING, SEARCHING_CLASSES, SEARCHING_ALL, SEARCHING_ALL_CLASSES)

@@ -9,5 +9,6 @@ import numpy.typing as npt
 
 FloatArray: TypeAlias = npt.NDArray[Any]
 IntArray: TypeAlias = npt.NDArray[np.intp]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
 Seed: TypeAlias = int | np.random.Generator | None
 Index: TypeAlias = slice | IntArray

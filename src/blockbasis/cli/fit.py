@@ -14,17 +14,19 @@ from sklearn.base import clone
 from blockbasis.cli import options
 from blockbasis.cli.console import Output, StageClock, progress_bars, running
 from blockbasis.cli.files import check_output, named, size_of
+from blockbasis.cli.folders import check_source, summing
 from blockbasis.cli.reporting import check_report, command_line, write_report
 from blockbasis.operators.storage import save
 from blockbasis.report import model_page
 from blockbasis.tables import TableModel, check_data, fit_prepared, prepare_table, read_table
+from blockbasis.tables.fitting import tested_again
+from blockbasis.tables.folders import learn_others, sample_table
 from blockbasis.tables.model import plain
-from blockbasis.tables.reading import check_file
 from blockbasis.tables.scorecard import Scorecard
 
 
 def fit(
-    file: options.File,
+    file: options.FileOrFolder,
     target: Annotated[
         str, typer.Option("--target", "-t", help="Column to predict, by name or number.", show_default=False)
     ],
@@ -33,6 +35,7 @@ def fit(
     column: options.Columns = None,
     test_size: options.TestSize = 0.2,
     time_budget: options.TimeBudget = None,
+    cluster: options.Cluster = None,
     report: options.Report = None,
     seed: options.Seed = 0,
     jobs: options.Jobs = None,
@@ -44,14 +47,21 @@ def fit(
     """Fit a model to a table, and compare it with the mean and with a linear model on rows left out for the test.
 
     Text columns become one-hot or ordinal codes, dates become numbers, and missing values are imputed with an
-    indicator; all of it is part of the saved model. Kernel, metric, bandwidth and ridge are chosen from the data.
+    indicator; all of it is part of the saved model. Kernel, metric, bandwidth and ridge are chosen from the data. Of a
+    directory of Parquet files, at most 100,000 rows choose and test, and the others are then learnt piece by piece.
     """
     output = Output(quiet, json, debug)
     with running(output):
-        _check(file, out, report, force)
+        check_source(file, cluster)
+        check_output(out, force=force)
+        check_report(report, force=force)
         start = time.perf_counter()
         kinds = options.column_kinds(column)
-        table = read_table(file, kinds=_reading_kinds(kinds))
+        sampled = None
+        if file.is_dir():
+            table, sampled = sample_table(file, seed)
+        else:
+            table = read_table(file, kinds=_reading_kinds(kinds))
         output.say(f"{file}: {table.n_rows} rows, {len(table.names)} columns")
         prepared = prepare_table(
             table,
@@ -71,6 +81,9 @@ def fit(
         clock = StageClock()
         with progress_bars(shown=output.verbose, clock=clock):
             model, evaluation = fit_prepared(prepared, **chosen)
+        if sampled is not None:
+            with summing(cluster) as summed:
+                model, evaluation = tested_again(learn_others(model, file, sampled, summed), prepared)
         clock.add("test, with the simple models")
         lean = without_training_rows(model)
         _save(lean, out)
@@ -80,13 +93,6 @@ def fit(
             write_report(page, report, output)
         output.say(f"Model: {out} ({size_of(out)}), in {time.perf_counter() - start:.1f} s in all")
         output.finish({**summary(lean), "out": str(out), "notes": prepared.notes, "findings": findings})
-
-
-def _check(file: Path, out: Path, report: Path | None, force: bool) -> None:
-    """Raise an error for whatever can be known before the file is read."""
-    check_file(file)
-    check_output(out, force=force)
-    check_report(report, force=force)
 
 
 def _reading_kinds(kinds: dict[str, str]) -> dict[str, str]:
@@ -99,7 +105,7 @@ def without_training_rows(model: TableModel) -> TableModel:
     kept = {
         name: value
         for name, value in vars(model.estimator).items()
-        if name not in ("X_fit_", "dual_coef_", "factorization_")
+        if name not in ("X_fit_", "dual_coef_", "factorization_", *model.estimator._unsaved)
     }
     lean = clone(model.estimator)
     vars(lean).update(kept, keep_points=False, verbose=0)

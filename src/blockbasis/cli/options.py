@@ -99,6 +99,17 @@ def target_number(target: str | None) -> str | int | None:
 
 
 File = Annotated[Path, typer.Argument(help="Table: CSV, Parquet, NPZ, NPY or LIBSVM file.", show_default=False)]
+FileOrFolder = Annotated[
+    Path,
+    typer.Argument(
+        help="Table: CSV, Parquet, NPZ, NPY or LIBSVM file, or a directory of Parquet files, read by pieces.",
+        show_default=False,
+    ),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option("--cluster", help="Address of a dask scheduler, whose workers read the files of a directory."),
+]
 Out = Annotated[Path, typer.Option("--out", "-o", help="File to write.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]

@@ -11,6 +11,7 @@ from blockbasis import datasets, kernels
 from blockbasis._utils.typing import FloatArray
 from blockbasis.cli.options import KernelName, target_number
 from blockbasis.estimators._base import median_distance
+from blockbasis.streaming.sources import ParquetRows
 from blockbasis.tables.reading import check_file
 
 _CLASSES: dict[KernelName, Any] = {
@@ -27,6 +28,16 @@ def read_points(file: Path, target: str | None) -> FloatArray:
     """Return the points of a file, without the column of the target."""
     check_file(file)
     return datasets.load_file(file, target=target_number(target)).X
+
+
+def read_rows(folder: Path, target: str | None) -> ParquetRows:
+    """Return the rows of a directory of Parquet files, without the column of the target."""
+    rows = ParquetRows(folder)
+    if target is None:
+        return rows
+    if target not in rows.columns:
+        raise ValueError(f"{folder} has no column {target!r}. Its columns are {', '.join(rows.columns)}.")
+    return ParquetRows(folder, columns=[name for name in rows.columns if name != target])
 
 
 def make_kernel(name: KernelName, bandwidth: float | None, X: FloatArray, *, raw: bool) -> tuple[Any, float]:

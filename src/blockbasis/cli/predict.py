@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 import typer
@@ -11,16 +11,20 @@ import typer
 from blockbasis.cli import options
 from blockbasis.cli.console import Output, running
 from blockbasis.cli.files import TABLES, check_output, csv_text, write_table
+from blockbasis.cli.folders import check_source, mapping
 from blockbasis.operators.storage import load
 from blockbasis.tables import Table, TableModel, encode, read_table
-from blockbasis.tables.reading import check_file
+from blockbasis.tables.folders import parquet_files, pieces
 from blockbasis.tables.scorecard import classification_scorecard, regression_scorecard
 from blockbasis.tables.table import missing
+
+#: Columns of the output, the target or None, and notes.
+Part: TypeAlias = tuple[dict[str, Any], Any, list[str]]
 
 
 def predict(
     model: Annotated[Path, typer.Argument(help="Model that fit has written.", show_default=False)],
-    file: options.File,
+    file: options.FileOrFolder,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="CSV or Parquet file; default: CSV on the standard output."),
@@ -30,6 +34,7 @@ def predict(
     keep: Annotated[
         list[str] | None, typer.Option("--keep", help="Column of FILE to copy; may be given several times.")
     ] = None,
+    cluster: options.Cluster = None,
     force: options.Force = False,
     quiet: options.Quiet = False,
     json: options.Json = False,
@@ -41,16 +46,21 @@ def predict(
     """
     output = Output(quiet, json, debug)
     with running(output):
-        check_file(file)
+        check_source(file, cluster)
         check_output(out, force=force, endings=TABLES)
         found = load_model(model)
         _check_options(found, interval, proba)
-        table = read_table(file, kinds={**found.encoder.kinds, **_target_kind(found)})
-        truth = table.column(found.target) if found.target in table.names else None
-        if truth is not None and len(table.names) > 1:
-            table = table.without(found.target)
-        columns = {name: _as_column(table, name) for name in keep or ()}
-        columns |= _predicted(found, table, interval, proba, output)
+        if file.is_dir():
+            tasks = [(found, path.resolve(), tuple(keep or ()), interval, proba) for path in parquet_files(file)]
+            with mapping(cluster) as mapped:
+                parts = [part for own in mapped(_of_file, tasks) for part in own]
+        else:
+            table = read_table(file, kinds={**found.encoder.kinds, **_target_kind(found)})
+            parts = [_of_table(found, table, tuple(keep or ()), interval, proba)]
+        for note in dict.fromkeys(note for _, _, notes in parts for note in notes):
+            output.note(note)
+        columns = {name: np.concatenate([own[name] for own, _, _ in parts]) for name in parts[0][0]}
+        truth = None if parts[0][1] is None else np.concatenate([known for _, known, _ in parts])
         if truth is not None:
             _print_error(found, truth, columns["prediction"], output)
         _write(columns, out, output)
@@ -82,17 +92,25 @@ def _target_kind(model: TableModel) -> dict[str, str]:
     return {model.target: "text"} if text else {}
 
 
-def _predicted(model: TableModel, table: Table, interval: float | None, proba: bool, output: Output) -> dict[str, Any]:
+def _of_file(model: TableModel, path: Path, keep: tuple[str, ...], interval: float | None, proba: bool) -> list[Part]:
+    """Return the columns of the row groups of a Parquet file."""
+    return [_of_table(model, piece, keep, interval, proba) for piece in pieces(path)]
+
+
+def _of_table(model: TableModel, table: Table, keep: tuple[str, ...], interval: float | None, proba: bool) -> Part:
+    """Return the columns of the output, the target where the table has it, and notes."""
+    truth = table.column(model.target) if model.target in table.names else None
+    if truth is not None and len(table.names) > 1:
+        table = table.without(model.target)
+    columns = {name: _as_column(table, name) for name in keep}
     X, notes = encode(model.encoder, table)
-    for line in notes:
-        output.note(line)
-    columns: dict[str, Any] = {"prediction": model.estimator.predict(X)}
+    columns |= {"prediction": model.estimator.predict(X)}
     if interval is not None:
         columns["lower"], columns["upper"] = model.estimator.predict_interval(X, interval)
     if proba:
         names = (f"p({name})" for name in model.estimator.classes_)
         columns |= dict(zip(names, model.estimator.predict_proba(X).T, strict=True))
-    return columns
+    return columns, truth, notes
 
 
 def _as_column(table: Table, name: str) -> Any:

@@ -37,6 +37,12 @@ FLOATS_PER_POINT = 100
 #: If a compression needs more than this share of the floats of the dense matrix, the dense matrix is stored.
 _NOT_WORTH = 0.5
 
+#: The factorization of a sample where its size is not given: points for each cluster, largest number of clusters, and
+#: functions of a cluster. Their total bounds the size of C and the time of a solution.
+_SAMPLE_POINTS = 600
+_SAMPLE_CLUSTERS = 100
+_SAMPLE_RANK = 60
+
 #: Pairs of points whose median distance is the unit of bandwidths.
 _MEDIAN_PAIRS = 20_000
 _BANDWIDTHS = ("median",)
@@ -100,6 +106,8 @@ class KernelEstimator(BaseEstimator):
     """
 
     _caller: ClassVar[str]
+    #: Fitted attributes that a file does not hold.
+    _unsaved: ClassVar[tuple[str, ...]] = ()
     #: The parameter that says into how many clusters the factorization divides the points.
     _partition_parameter: ClassVar[str] = "n_clusters"
 
@@ -121,7 +129,8 @@ class KernelEstimator(BaseEstimator):
         """Parameters and fitted attributes, for `blockbasis.save`."""
         check_is_fitted(self)
         parameters = self.get_params(deep=False)
-        return described(parameters, {name: value for name, value in vars(self).items() if name not in parameters})
+        left_out = {*parameters, *self._unsaved}
+        return described(parameters, {name: value for name, value in vars(self).items() if name not in left_out})
 
     @classmethod
     def restored(cls, meta: dict[str, Any], arrays: dict[str, FloatArray], kernel: Any) -> Any:
@@ -201,6 +210,16 @@ class KernelEstimator(BaseEstimator):
             if self.tol is None or planned.stored <= _NOT_WORTH * planned.dense:
                 return factorize(X, kernel, plan=planned, **shared)
         return factorize(X, kernel, n_clusters=1, rank=n, **kind, **shared)
+
+    def _factorize_sample(self, X: FloatArray, kernel: Kernel, rng: np.random.Generator) -> BlockBasis:
+        """U C Uᵀ of a sample of more points, in 60 functions for each of at most 100 clusters by default."""
+        if any(each is not None for each in (self.tol, self.memory, self.rank)):
+            return self._factorize(X, kernel, rng)
+        k = getattr(self, self._partition_parameter) or int(np.clip(len(X) // _SAMPLE_POINTS, 1, _SAMPLE_CLUSTERS))
+        k = min(check_integer(k, name=self._partition_parameter, caller=self._caller, low=1), len(X))
+        rank = min(_SAMPLE_RANK, max(1, len(X) // (2 * k)))
+        shared: dict[str, Any] = {"diagonal": False, "rng": rng, "n_jobs": self.n_jobs, "progress": self.verbose > 0}
+        return replace(factorize(X, kernel.without_noise(), rank=rank, n_clusters=k, **shared), kernel=kernel)
 
     def _default_goal(self, n: int) -> dict[str, Any]:
         """Value of ``tol``, ``memory`` or ``rank`` that is used if all three are None."""

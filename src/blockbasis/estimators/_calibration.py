@@ -77,3 +77,14 @@ def calibrated(left_out: FloatArray, labels: IntArray, weights: FloatArray | Non
 
     found = optimize.minimize(log_loss, _START, method="L-BFGS-B", bounds=[_BOUNDS, _BOUNDS])
     return Calibration(*np.exp(found.x).tolist())
+
+
+def class_targets(labels: IntArray, n_classes: int) -> FloatArray:
+    """1 for the points of a class and -1 for the others; one column, of the second class, when there are two."""
+    columns = [1] if n_classes == 2 else range(n_classes)
+    return np.stack([np.where(labels == c, 1.0, -1.0) for c in columns], axis=1)
+
+
+def winners(values: FloatArray) -> IntArray:
+    """The class of the largest value; of two classes, the second where the one value is positive."""
+    return np.asarray(values[:, 0] > 0, dtype=np.intp) if values.shape[1] == 1 else values.argmax(axis=1)

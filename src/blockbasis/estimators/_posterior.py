@@ -84,11 +84,15 @@ class Posterior:
     @classmethod
     def given(cls, system: RidgeSystem, mean: Expansion) -> Posterior:
         """For the system that was solved, and the mean that its solutions give."""
-        A = system.A
+        return cls.of(system.A, mean, system.explained())
+
+    @classmethod
+    def of(cls, A: BlockBasis, mean: Expansion, explained: FloatArray) -> Posterior:
+        """For the factorization that has the basis, the mean, and what the data explain."""
         largest = largest_variances(A.basis, A.inner)
         points = tuple(extension.points for extension in A.extensions)
         coefficients = tuple(extension.coefficients for extension in A.extensions)
-        return cls(mean, points, coefficients, _spreads(A) if A.n_clusters > 1 else (), largest, system.explained())
+        return cls(mean, points, coefficients, _spreads(A) if A.n_clusters > 1 else (), largest, explained)
 
     @property
     def _core(self) -> Kernel:

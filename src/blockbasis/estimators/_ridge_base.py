@@ -40,9 +40,6 @@ from blockbasis.operators.block_basis import BlockBasis
 
 #: If the mean variance that a compression loses is below this multiple of the ridge, no local regression is fitted.
 _NEGLIGIBLE = 1e-2
-#: Attributes of a fit in memory, and of one in pieces.
-_IN_MEMORY = ("cv_results_", "X_fit_", "dual_coef_", "factorization_")
-IN_PIECES = ("stream_", "far_share_", "_unsolved", "_ridges")
 
 
 class KernelRidgeEstimator(StreamedRidge):
@@ -123,7 +120,6 @@ class KernelRidgeEstimator(StreamedRidge):
 
     def _keep_choices(self, choices: Choices, X: FloatArray) -> None:
         """Attributes of a search and of a metric that rows in pieces begin with."""
-        self._forget(*_IN_MEMORY)
         self._keep_results(choices, [])
         self._keep_metric(choices.found, choices.mapped(X))
 
@@ -216,12 +212,6 @@ class KernelRidgeEstimator(StreamedRidge):
             for i, place in enumerate(around)
         ]
         return mixed(continuation, around, weights, shares)
-
-    def _forget(self, *names: str) -> None:
-        """Remove what an earlier fit has left and this one may not set."""
-        for name in names:
-            if hasattr(self, name):
-                delattr(self, name)
 
     def _predict(self, X: FloatArray, expansion: Expansion) -> FloatArray:
         with reporting(self.verbose > 0):

@@ -16,15 +16,16 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis._utils.validation import check_flag
 from blockbasis.estimators._base import all_or_nothing, bandwidth_of
-from blockbasis.estimators._calibration import Calibration, calibrated
-from blockbasis.estimators._ridge_base import IN_PIECES, KernelRidgeEstimator
+from blockbasis.estimators._calibration import Calibration, calibrated, class_targets, winners
+from blockbasis.estimators._ridge_base import KernelRidgeEstimator
 from blockbasis.estimators._ridge_path import Choices, Fit, Record, cv_results
-from blockbasis.estimators._streamed_ridge import Solved, by_pieces, targets_in_memory
+from blockbasis.estimators._stream import Batch, by_pieces
+from blockbasis.estimators._streamed_models import StreamedClassifier
 from blockbasis.operators.storage import storable
-from blockbasis.streaming.sources import ArrayRows, is_streamed
+from blockbasis.streaming.sources import is_streamed
 
 
-class RidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
+class RidgeClassifier(StreamedClassifier, ClassifierMixin, KernelRidgeEstimator):
     """What `KernelRidgeClassifier` and its search share: fit and decisions, once there is something to choose among."""
 
     class_weight: Any
@@ -46,13 +47,14 @@ class RidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
         self
         """
         if is_streamed(X):
-            self._forget(*IN_PIECES)
-            return self._partial_fit(X, y, None, sample_weight)
+            self._forget_stream()
+            self._partial_fit(X, y, None, sample_weight)._solve()
+            return self
         X, y = self._validated(X, y)
         check_classification_targets(y)
         y = column_or_1d(y, warn=True)
         weights = self._check_weights(sample_weight, X)
-        self._forget(*IN_PIECES)
+        self._forget_stream()
         keep = check_flag(self.keep_points, name="keep_points", caller=self._caller)
         used = slice(None) if weights is None else weights > 0
         self.classes_, labels = np.unique(y[used], return_inverse=True)
@@ -66,96 +68,16 @@ class RidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
         rows, coefficients = self._learn(X[used], labels, weights)
         if keep:
             self.X_fit_ = X
+            self._learnt_from = Batch(X[used], class_targets(labels, len(self.classes_)), weights)
             self.dual_coef_ = np.zeros((len(X), coefficients.shape[1]))
             self.dual_coef_[np.arange(len(X))[used][rows]] = coefficients
             self.dual_coef_ = self.dual_coef_[:, 0] if coefficients.shape[1] == 1 else self.dual_coef_
         return self
 
-    @all_or_nothing
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Any:
-        """Learn from more points, in fixed memory: see `KernelRidge.partial_fit`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), or rows on disk
-        y : array-like of shape (n_samples,)
-        classes : array-like of shape (n_classes,), default=None
-            All classes, in the first call; None is those of ``y``.
-        sample_weight : float or array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        self
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import blockbasis as bb
-        >>> X = np.random.default_rng(0).uniform(-1, 1, size=(4000, 2))
-        >>> y = np.where(np.hypot(*X.T) < 0.5, "inside", "outside")
-        >>> model = bb.KernelRidgeClassifier(0.1, bandwidth=0.5, random_state=0)
-        >>> for chunk in np.split(np.arange(4000), 4):
-        ...     model = model.partial_fit(X[chunk], y[chunk], classes=["inside", "outside"])
-        >>> model.score(X, y) > 0.97
-        True
-        """
-        return self._partial_fit(X, y, classes, sample_weight)
-
-    def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
-        first = self._begins_stream()
-        if is_streamed(X):
-            rows = self._check_rows(X, first=first)
-            y = targets_in_memory(y, len(rows), caller=f"{self._caller}.fit")
-        else:
-            X, y = self._validated(X, y, reset=first)
-            rows = ArrayRows(X)
-        check_classification_targets(y)
-        y = column_or_1d(y, warn=True)
-        if first:
-            self.classes_ = np.unique(y if classes is None else np.asarray(classes))
-            if len(self.classes_) < 2:
-                raise ValueError(
-                    f"The 'y' parameter of {self._caller}.fit must have at least two classes. Got one class, "
-                    f"{self.classes_[0]!r}, instead."
-                )
-        labels = self._labels(y)
-        weights = None if sample_weight is None else self._check_weights(sample_weight, y)
-        self._read(rows, _targets(labels, len(self.classes_)), self._class_weights(y, weights), first=first)
-        return self
-
-    def _labels(self, y: npt.NDArray[Any]) -> IntArray:
-        """Indices of the classes; raise for a class that the first call did not name."""
-        labels = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
-        unknown = self.classes_[labels] != y
-        if unknown.any():
-            raise ValueError(
-                f"The 'y' parameter of {self._caller}.partial_fit must have the classes of the first call. "
-                f"Got {y[unknown][0]!r} instead: name all classes in the first call, classes=[...]."
-            )
-        return labels
-
-    @property
-    def _centred(self) -> bool:
-        return True
-
-    def _keep_solved(self, solved: Solved) -> None:
-        stream = self.stream_
-        self.expansions_, self.groups_ = [solved.expansion], [np.arange(len(solved.alpha))]
-        self.intercept_, self.alpha_ = solved.center, float(solved.alpha[0])
-        self.local_share_ = np.zeros(len(solved.alpha))
-        targets = stream.targets
-        labels = (targets[:, 0] > 0).astype(np.intp) if targets.shape[1] == 1 else targets.argmax(axis=1)
-        self.calibration_ = calibrated(solved.held_out, labels, stream.weights)
-
     def _class_weights(self, y: npt.NDArray[Any], weights: FloatArray | None) -> FloatArray | None:
         """Weights of the points times those of their classes; a class of weight zero would be left without a point."""
         if self.class_weight is None:
             return weights
-        if hasattr(self, "stream_") and isinstance(self.class_weight, str):
-            raise ValueError(
-                f"The 'class_weight' parameter of {self._caller} must be a dict for partial_fit, since the shares of the "
-                f"classes are not known. Got {self.class_weight!r} instead."
-            )
         of_classes = np.asarray(compute_sample_weight(self.class_weight, y))
         if not (of_classes > 0).all():
             raise ValueError(
@@ -166,7 +88,7 @@ class RidgeClassifier(ClassifierMixin, KernelRidgeEstimator):
 
     def _learn(self, X: FloatArray, labels: IntArray, weights: FloatArray | None) -> tuple[Any, FloatArray]:
         """Rows that were learnt from, and their coefficients."""
-        Y = _targets(labels, len(self.classes_))
+        Y = class_targets(labels, len(self.classes_))
         self.intercept_ = np.average(Y, axis=0, weights=weights)
         of_choices, *streams = self._streams(3)
         choices = self._choices(X, Y - self.intercept_, weights, of_choices)
@@ -454,17 +376,6 @@ class KernelRidgeClassifier(RidgeClassifier):
                 f"Got it with bandwidth={self.bandwidth!r}."
             )
         return self.bandwidth
-
-
-def _targets(labels: IntArray, n_classes: int) -> FloatArray:
-    """1 for the points of a class and -1 for the others; one column, of the second class, when there are two."""
-    columns = [1] if n_classes == 2 else range(n_classes)
-    return np.stack([np.where(labels == c, 1.0, -1.0) for c in columns], axis=1)
-
-
-def winners(values: FloatArray) -> IntArray:
-    """The class of the largest value; of two classes, the second where the one value is positive."""
-    return np.asarray(values[:, 0] > 0, dtype=np.intp) if values.shape[1] == 1 else values.argmax(axis=1)
 
 
 def _accuracy(fit: Fit, labels: IntArray, Y: FloatArray, weights: FloatArray | None) -> tuple[float, float]:

@@ -34,11 +34,14 @@ from blockbasis.estimators._continuation import continued, surroundings
 from blockbasis.estimators._likelihood import SAMPLE_POINTS, Covariance, Sample, most_likely
 from blockbasis.estimators._local_posterior import CLUSTER_POINTS, Conditioned, conditioned
 from blockbasis.estimators._posterior import Posterior, compressed_likelihood, with_own_variances
+from blockbasis.estimators._stream import by_pieces
+from blockbasis.estimators._streamed_process import ChosenPrior, StreamedProcess
 from blockbasis.estimators._trend import TRENDS, Trend, column_scales, largest
 from blockbasis.kernels import Kernel
 from blockbasis.operators.storage import storable
 from blockbasis.planning.costs import dense_floats
 from blockbasis.solvers.ridge_system import RidgeSystem
+from blockbasis.streaming.sources import is_streamed
 
 #: Noise at the start of a search, as a share of the variance of the targets.
 _START_NOISE = 0.1
@@ -52,7 +55,7 @@ _THREAD_BYTES = 100 * 10**6
 
 
 @storable
-class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator):
+class GaussianProcessRegressor(StreamedProcess, MultiOutputMixin, RegressorMixin, KernelEstimator):
     """Gaussian process regression for many points, its hyperparameters chosen by the marginal likelihood.
 
     The covariance is ``signal_variance * k(x, x')`` plus noise. Up to 1,500 points, the process is exact, as in
@@ -182,45 +185,55 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         self.verbose = verbose
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any) -> GaussianProcessRegressor:
+    def fit(self, X: Any, y: Any) -> Any:
         """Choose what is "auto" and condition on the data.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), or rows on disk
+            Rows on disk are read in pieces: see `KernelRidge.fit`, and the notes of `partial_fit`.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
 
         Returns
         -------
         self
         """
+        self._forget_stream()
+        if is_streamed(X):
+            self._partial_fit(X, y)._solve()
+            return self
         X, y = self._validated(X, y, multi_output=True, y_numeric=True)
         # Variances are differences of near numbers: entries of float32 leave them without a digit.
         X = check_points(X, name="X", caller=self._caller, dtype=np.dtype(np.float64))
+        searching, conditioning = self._streams(2)
+        prior = self._chosen_prior(X, np.asarray(y, dtype=np.float64).reshape(len(y), -1), searching)
+        with reporting(self.verbose > 0):
+            found = self._conditioned(
+                prior.kernel, X, prior.residuals / np.sqrt(prior.signal), prior.noise, conditioning
+            )
+        self.log_marginal_likelihood_value_ = found.value - 0.5 * y.size * np.log(prior.signal * prior.unit)
+        self.alpha_ = (found.dual / np.sqrt(prior.signal * prior.unit)).reshape(y.shape)
+        self._posterior = found.posterior
+        self._flat = y.ndim == 1
+        return self
+
+    def _chosen_prior(self, X: FloatArray, Y: FloatArray, rng: np.random.Generator) -> ChosenPrior:
+        """Fit the mean, choose what is "auto", and set the attributes of the prior."""
         needed = _LIKELIHOOD_MATRICES * 8 * min(len(X), SAMPLE_POINTS) ** 2 + self._threads() * _THREAD_BYTES
         machine.require_memory(needed, "fewer points, or a compressed KernelRidge", what="process")
-        searching, conditioning = self._streams(2)
-        Y, unit = self._residuals(X, np.asarray(y, dtype=np.float64).reshape(len(y), -1))
+        Y, unit = self._residuals(X, Y)
         given = 0.0 if self._is_auto(self.alpha) else self._noise(len(X)) / unit
-        start = self._start(X, unit, searching)
+        start = self._start(X, unit, rng)
         restarts = check_integer(self.n_restarts_optimizer, name="n_restarts_optimizer", caller=self._caller, low=0)
-        data = Sample(X, Y, np.broadcast_to(given, len(X)))
-        chosen = most_likely(start, data, restarts, searching) if Y.any() else start
+        chosen = most_likely(start, Sample(X, Y, np.broadcast_to(given, len(X))), restarts, rng) if Y.any() else start
         signal = chosen.signal_variance
         noise = (given + chosen.noise) / signal + chosen.kernel.noise
-        with reporting(self.verbose > 0):
-            found = self._conditioned(chosen.kernel, X, Y / np.sqrt(signal), noise, conditioning)
-
         self.kernel_ = chosen.kernel
         self.bandwidth_ = bandwidth_of(chosen.kernel)
         self.signal_variance_ = signal * unit
         self.noise_variance_ = noise * self.signal_variance_
-        self.log_marginal_likelihood_value_ = found.value - 0.5 * Y.size * np.log(signal * unit)
-        self.alpha_ = (found.dual / np.sqrt(signal * unit)).reshape(y.shape)
         self._scale = np.sqrt(signal * unit) * self._y_scale
-        self._posterior = found.posterior
-        self._flat = y.ndim == 1
-        return self
+        return ChosenPrior(chosen.kernel, signal, noise, unit, Y)
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, include_noise: bool = True) -> Any:
         """Predict the mean at new points, and its standard deviation or covariance on request.
@@ -243,9 +256,18 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
             Only with ``return_cov``.
         """
         check_is_fitted(self)
+        if return_cov and is_streamed(X):
+            raise ValueError(
+                f"The 'return_cov' parameter of {self._caller}.predict must be False for rows that are read in pieces. "
+                "Got True instead."
+            )
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std and return_cov can be asked for.")
         noisy = check_flag(include_noise, name="include_noise", caller=f"{self._caller}.predict")
+        return self._predicted(X, return_std, return_cov, noisy)
+
+    @by_pieces
+    def _predicted(self, X: Any, return_std: bool, return_cov: bool, noisy: bool) -> Any:
         X = self._check_X(X, reset=False).astype(np.float64, copy=False)
         mean = self._trend(X) + self._posterior.mean(X, self._threads()) * self._scale
         mean = mean[:, 0] if self._flat else mean

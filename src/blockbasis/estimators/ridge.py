@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from blockbasis._utils.linalg import exponents_of
 from blockbasis._utils.typing import FloatArray
@@ -16,14 +16,15 @@ from blockbasis.estimators._base import all_or_nothing, bandwidth_of
 from blockbasis.estimators._exact_ridge import mean_square
 from blockbasis.estimators._expansion import Expansion
 from blockbasis.estimators._intervals import Residuals, some_residuals
-from blockbasis.estimators._ridge_base import IN_PIECES, KernelRidgeEstimator
+from blockbasis.estimators._ridge_base import KernelRidgeEstimator
 from blockbasis.estimators._ridge_path import Choices, Fit, Record, cv_results
-from blockbasis.estimators._streamed_ridge import Solved, by_pieces, targets_in_memory
+from blockbasis.estimators._stream import Batch, by_pieces
+from blockbasis.estimators._streamed_models import StreamedRegressor
 from blockbasis.operators.storage import storable
-from blockbasis.streaming.sources import ArrayRows, is_streamed
+from blockbasis.streaming.sources import is_streamed
 
 
-class RidgeRegressor(MultiOutputMixin, RegressorMixin, KernelRidgeEstimator):
+class RidgeRegressor(StreamedRegressor, MultiOutputMixin, RegressorMixin, KernelRidgeEstimator):
     """What `KernelRidge` and its search share: fit and prediction, once there is something to choose among."""
 
     fit_intercept: bool
@@ -58,11 +59,12 @@ class RidgeRegressor(MultiOutputMixin, RegressorMixin, KernelRidgeEstimator):
         self
         """
         if is_streamed(X):
-            self._forget(*IN_PIECES)
-            return self._partial_fit(X, y, sample_weight)
+            self._forget_stream()
+            self._partial_fit(X, y, sample_weight)._solve()
+            return self
         X, y = self._validated(X, y, multi_output=True, y_numeric=True)
         weights = self._check_weights(sample_weight, X)
-        self._forget(*IN_PIECES)
+        self._forget_stream()
         keep = check_flag(self.keep_points, name="keep_points", caller=self._caller)
         centred = check_flag(self.fit_intercept, name="fit_intercept", caller=self._caller)
         Y = y.reshape(len(y), -1).astype(np.float64)
@@ -88,85 +90,13 @@ class RidgeRegressor(MultiOutputMixin, RegressorMixin, KernelRidgeEstimator):
         self._keep_results(choices, records)
         if keep:
             self.X_fit_ = X
+            self._learnt_from = Batch(X[used], Y[used], weights)
             if best.A is not None:
                 self.factorization_ = best.A
             self.dual_coef_ = np.zeros_like(Y)
             self.dual_coef_[used] = best.coefficients
             self.dual_coef_ = self.dual_coef_.reshape(y.shape)
         return self
-
-    @all_or_nothing
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Learn from more points, in fixed memory.
-
-        The first call determines kernel, clusters and basis functions from at most 100,000 of its points. Every call
-        adds its points to sums of fixed size. The result does not depend on how the points are divided among the calls
-        after the first one.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), or rows on disk
-            As in `fit`.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-        sample_weight : float or array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        self
-
-        Notes
-        -----
-        The regression is that of f(x) = u(x)ᵀ w with the basis functions u of the factorization, without local
-        regressions: see `blockbasis.streaming`. It is solved when it is next needed. The ridge with the least squared
-        error at held-out points of the first call is taken where ``alpha`` is a list; residuals for intervals are those
-        of the same points. ``stream_`` holds the state, and `far_share_` the share of the points that are farther from
-        the nearest centre than all points that determined its cluster. Where that share grows, the data have drifted:
-        see `extend_clusters`.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import blockbasis as bb
-        >>> X = np.random.default_rng(0).uniform(-3, 3, size=(4000, 2))
-        >>> y = np.sin(X[:, 0]) * X[:, 1]
-        >>> model = bb.KernelRidge(1e-3, bandwidth=2.0, random_state=0)
-        >>> for chunk in np.split(np.arange(4000), 4):
-        ...     model = model.partial_fit(X[chunk], y[chunk])
-        >>> model.score(X, y) > 0.99
-        True
-        """
-        return self._partial_fit(X, y, sample_weight)
-
-    def _partial_fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
-        first = self._begins_stream()
-        if is_streamed(X):
-            rows = self._check_rows(X, first=first)
-            y = check_array(
-                targets_in_memory(y, len(rows), caller=f"{self._caller}.fit"), ensure_2d=False, dtype=np.float64
-            )
-        else:
-            X, y = self._validated(X, y, multi_output=True, y_numeric=True, reset=first)
-            rows = ArrayRows(X)
-        weights = None if sample_weight is None else self._check_weights(sample_weight, y)
-        Y = y.reshape(len(y), -1).astype(np.float64)
-        if first:
-            self._n_dimensions = y.ndim
-        else:
-            self._check_n_targets(Y.shape[1])
-        self._read(rows, Y, weights, first=first)
-        return self
-
-    @property
-    def _centred(self) -> bool:
-        return check_flag(self.fit_intercept, name="fit_intercept", caller=self._caller)
-
-    def _keep_solved(self, solved: Solved) -> None:
-        stream = self.stream_
-        self.expansion_, self.intercept_ = solved.expansion, solved.center
-        self.alpha_ = solved.alpha.copy() if self._one_for_each_target else float(solved.alpha[0])
-        self.local_share_ = np.zeros(len(solved.alpha))
-        points = stream.functions.kernel.coordinates(stream.held_out)
-        self.residuals_ = Residuals(points, np.abs(stream.targets - solved.held_out), stream.weights)
 
     @by_pieces
     def predict(self, X: Any) -> FloatArray:

@@ -192,7 +192,7 @@ def _restore(meta: dict[str, Any], arrays: dict[str, FloatArray], kernel: Any) -
 
 def describe_symmetric(A: BlockBasis) -> tuple[dict[str, Any], dict[str, FloatArray]]:
     """Return the metadata and the arrays of a factorization."""
-    arrays = {**_basis_arrays(A.basis), **_inner_arrays(A.inner), **_extension_arrays(A.extensions)}
+    arrays = {**basis_arrays(A.basis), **_inner_arrays(A.inner), **_extension_arrays(A.extensions)}
     if A.diagonal_part is not None:
         arrays["diagonal"] = A.diagonal_part
     meta = {
@@ -209,7 +209,7 @@ def describe_symmetric(A: BlockBasis) -> tuple[dict[str, Any], dict[str, FloatAr
 
 def restore_symmetric(meta: dict[str, Any], arrays: dict[str, FloatArray], kernel: Any) -> BlockBasis:
     """Return the saved factorization; ``kernel`` is a user's function or None."""
-    basis = _restore_basis(arrays)
+    basis = restore_basis(arrays)
     inner = _restore_inner(arrays, basis.partition.n_clusters, symmetric=True)
     check_inner(inner, basis, basis)
     extensions = _restore_extensions(arrays, basis)
@@ -251,7 +251,7 @@ def _restore_record(cls: type[R], saved: dict[str, Any] | None) -> R | None:
 
 
 def _describe_cross(B: CrossBlockBasis) -> tuple[dict[str, Any], dict[str, FloatArray]]:
-    bases = {**_basis_arrays(B.row_basis, "rows."), **_basis_arrays(B.column_basis, "columns.")}
+    bases = {**basis_arrays(B.row_basis, "rows."), **basis_arrays(B.column_basis, "columns.")}
     meta = {
         "symmetric": B.inner.symmetric,
         "entries": None if B.entries is None else asdict(B.entries),
@@ -261,7 +261,7 @@ def _describe_cross(B: CrossBlockBasis) -> tuple[dict[str, Any], dict[str, Float
 
 
 def _restore_cross(meta: dict[str, Any], arrays: dict[str, FloatArray]) -> CrossBlockBasis:
-    rows, columns = _restore_basis(arrays, "rows."), _restore_basis(arrays, "columns.")
+    rows, columns = restore_basis(arrays, "rows."), restore_basis(arrays, "columns.")
     inner = _restore_inner(arrays, rows.partition.n_clusters, symmetric=meta["symmetric"])
     check_inner(inner, rows, columns)
     entries = None if meta["entries"] is None else _restore_entries(meta["entries"])
@@ -314,12 +314,14 @@ def _restore_single(arrays: dict[str, FloatArray], rows: BlockDiagonal, columns:
     return csr_array((values, indices, starts), shape=shape)
 
 
-def _basis_arrays(basis: BlockDiagonal, prefix: str = "") -> dict[str, FloatArray]:
+def basis_arrays(basis: BlockDiagonal, prefix: str = "") -> dict[str, FloatArray]:
+    """Arrays of a basis and of its partition, by name."""
     partition = {f"{prefix}partition.{f.name}": getattr(basis.partition, f.name) for f in fields(Partition)}
     return {**partition, f"{prefix}basis.ranks": basis.ranks, f"{prefix}basis.values": basis.values}
 
 
-def _restore_basis(arrays: dict[str, FloatArray], prefix: str = "") -> BlockDiagonal:
+def restore_basis(arrays: dict[str, FloatArray], prefix: str = "") -> BlockDiagonal:
+    """Return the basis that `basis_arrays` has described, after a check of its arrays."""
     partition = Partition(*(arrays[f"{prefix}partition.{f.name}"] for f in fields(Partition)))
     check_partition(partition, prefix)
     for f in fields(Partition):

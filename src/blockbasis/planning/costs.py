@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from blockbasis._utils.typing import FloatArray, IntArray
-from blockbasis.construction.method import KEPT_ENTRIES, SampleSizes
+from blockbasis.construction.method import ACCURATE, KEPT_ENTRIES, SampleSizes
 from blockbasis.kernels.evaluator import KernelMatrix
+from blockbasis.partition import Partition
 from blockbasis.planning.check import n_checked
 
 #: Side of the block and of the product whose times give the rates, and number of trials.
@@ -229,3 +230,14 @@ def _timed(function: Callable[[], Any]) -> float:
     start = time.perf_counter()
     function()
     return time.perf_counter() - start
+
+
+def cross_bytes(rows: Partition, columns: Partition, rank: int, n_jobs: int) -> int:
+    """Peak bytes of a cross factorization: bases and C, each twice, and the sample of a cluster on each thread."""
+    ranks = [np.minimum(rank, side.sizes) for side in (rows, columns)]
+    bases = sum(int(side.sizes @ side_ranks) for side, side_ranks in zip((rows, columns), ranks, strict=True))
+    sampled = max(
+        int(side.sizes.max()) * min(ACCURATE.columns * rank, opposite.n_points)
+        for side, opposite in ((rows, columns), (columns, rows))
+    )
+    return 8 * (2 * bases + 2 * int(ranks[0].sum()) * int(ranks[1].sum()) + 3 * n_jobs * sampled)

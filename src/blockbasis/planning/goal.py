@@ -12,11 +12,15 @@ from blockbasis._utils.linalg import energy_of
 from blockbasis._utils.machine import require_memory
 from blockbasis._utils.tiling import tiles
 from blockbasis._utils.typing import FloatArray, IntArray
-from blockbasis.construction.method import Method
+from blockbasis.construction.method import ALGORITHMS, INNERS, Method
 from blockbasis.kernels import Kernel
 from blockbasis.kernels.evaluator import CachedKernelMatrix, Counter, KernelMatrix
-from blockbasis.partition import Partition
+from blockbasis.partition import PARTITIONS, Partition
 
+#: Relative error where neither a tolerance nor a budget nor ranks are given.
+DEFAULT_TOL = 1e-3
+#: Defaults of arguments of `blockbasis.factorize` that are not None by default.
+DEFAULTS = {"partition": PARTITIONS[0], "algorithm": ALGORITHMS[0], "inner": INNERS[0]}
 #: The matrix of at most this many points is evaluated once, half of its entries by symmetry, and cached: the samples
 #: together would have more entries.
 FEW_POINTS = 4096

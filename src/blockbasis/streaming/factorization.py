@@ -8,7 +8,7 @@ the rows evaluates U, cluster by cluster, in fixed memory beside U itself.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os import PathLike
 
 import numpy as np
@@ -29,11 +29,10 @@ from blockbasis.operators.error_estimate import ErrorEstimate
 from blockbasis.operators.extension import Extension
 from blockbasis.partition import Partition
 from blockbasis.streaming.functions import BasisFunctions
-from blockbasis.streaming.sources import Rows
+from blockbasis.streaming.sources import SAMPLE_ROWS, Rows
 from blockbasis.streaming.workspace import release, workspace_array
 
-#: Rows that determine clusters, bases and inner matrix, and rows that check the error.
-SAMPLE_ROWS = 100_000
+#: Rows that check the error.
 CHECKED_ROWS = 2_000
 #: Bytes of U that are written before the pages are removed from resident memory.
 _RESIDENT = 2**27
@@ -97,49 +96,64 @@ def factorize_rows(
     n_jobs : int
     """
     with single_threaded():
-        partition = _partition(functions, rows)
-        values = workspace_array(workspace, int(partition.sizes @ functions.ranks), dtype)
-        U = BlockDiagonal(partition, functions.ranks, values)
-        held = _evaluate(functions, rows, U, n_jobs)
-        factors = map_threads(
-            lambda i: _orthonormalized(U, i), [(i,) for i in range(functions.n_clusters)], n_jobs, "bases"
-        )
-    D = None
-    if diagonal or functions.kernel.noise:
-        D = np.zeros(len(rows)) if not diagonal else np.maximum(_kernel_diagonal(functions, rows) - held, 0)
-        D = (D + functions.kernel.noise).astype(dtype)
-    n_entries = int(partition.sizes @ [len(extension.points) for extension in functions.extensions])
-    return assembled(functions, U.freeze(), factors, D, n_entries)
+        U, lost = evaluated(functions, rows, dtype, workspace, n_jobs)
+        return orthonormal(functions, U, lost if diagonal else None, n_jobs)
 
 
-def assembled(
-    functions: BasisFunctions, U: BlockDiagonal, factors: list[FloatArray], D: FloatArray | None, n_entries: int
-) -> BlockBasis:
-    """Return the factorization of an orthonormal U, whose values were those of the functions times ``factors``⁻¹."""
+def evaluated(
+    functions: BasisFunctions, rows: Rows, dtype: npt.DTypeLike, workspace: str | PathLike[str] | None, n_jobs: int
+) -> tuple[BlockDiagonal, FloatArray]:
+    """Return the functions at all rows, and the variances k(x, x) - u(x)ᵀ C u(x) that they lose."""
+    partition = _partition(functions, rows)
+    values = workspace_array(workspace, int(partition.sizes @ functions.ranks), dtype)
+    U = BlockDiagonal(partition, functions.ranks, values)
+    return U, _evaluate(functions, rows, U, n_jobs)
+
+
+def orthonormal(functions: BasisFunctions, U: BlockDiagonal, lost: FloatArray | None, n_jobs: int) -> BlockBasis:
+    """Return the factorization with the functions at all rows; U becomes orthonormal in place.
+
+    Parameters
+    ----------
+    functions : BasisFunctions
+    U : BlockDiagonal
+        As `evaluated` returns it.
+    lost : ndarray of shape (n,) or None
+        Variances that D holds.
+    n_jobs : int
+    """
+    clusters = [(i,) for i in range(functions.n_clusters)]
+    factors = map_threads(lambda i: _orthonormalized(U, i), clusters, n_jobs, "bases")
     extensions = [_extension(each, R, U.dtype) for each, R in zip(functions.extensions, factors, strict=True)]
+    n_entries = int(U.partition.sizes @ [len(extension.points) for extension in functions.extensions])
     return BlockBasis(
         kernel=functions.kernel,
-        basis=U,
+        basis=U.freeze(),
         inner=transformed_inner(functions.inner, factors).astype(U.dtype),
-        diagonal_part=D,
+        diagonal_part=diagonal_part(functions, lost, U),
         extensions=tuple(extensions),
         entries=Entries(n_entries, 0, 0),
     )
 
 
-def with_error_estimate(
-    A: BlockBasis, functions: BasisFunctions, held_out: FloatArray, tol: float | None
-) -> BlockBasis:
-    """Return the factorization with its error at held-out rows; warn where a tolerance is missed."""
-    estimate = held_out_error(functions, held_out, A.shape[0], carried=A.diagonal_part is not None)
+def diagonal_part(functions: BasisFunctions, lost: FloatArray | None, U: BlockDiagonal) -> FloatArray | None:
+    """Return D: the variances that it holds, and white noise; None where there is neither."""
+    noise = functions.kernel.noise
+    if lost is None and not noise:
+        return None
+    held = np.zeros(U.partition.n_points) if lost is None else lost
+    return (held + noise).astype(U.dtype)
+
+
+def warn_of_missed_tolerance(estimate: ErrorEstimate, tol: float | None) -> None:
+    """Warn where a tolerance is missed for certain."""
     if tol is not None and estimate.value - 2 * estimate.stderr > tol:
         warnings.warn(
-            f"The relative error is about {estimate:.2g}, above tol={tol:g}: the sample of {SAMPLE_ROWS:,} rows does not "
-            "represent all rows. Take a larger bandwidth, or factorize the points in memory.",
+            f"The relative error is about {estimate:.2g}, above tol={tol:g}: the sample of {SAMPLE_ROWS:,} rows does "
+            "not represent all rows. Take a larger bandwidth, or factorize the points in memory.",
             AccuracyWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
-    return replace(A, error_estimate=estimate)
 
 
 def held_out_error(functions: BasisFunctions, points: FloatArray, n: int, *, carried: bool) -> ErrorEstimate:
@@ -174,8 +188,8 @@ def _partition(functions: BasisFunctions, rows: Rows) -> Partition:
 
 
 def _evaluate(functions: BasisFunctions, rows: Rows, U: BlockDiagonal, n_jobs: int) -> FloatArray:
-    """Write the functions at all rows into U; return the diagonal of U C Uᵀ, in the order of the rows."""
-    filled, held, written = np.zeros(functions.n_clusters, dtype=np.intp), np.empty(len(rows)), 0
+    """Write the functions at all rows into U; return the variances that they lose, in the order of the rows."""
+    filled, lost, written = np.zeros(functions.n_clusters, dtype=np.intp), np.empty(len(rows)), 0
     advance = advancing(len(rows))
     for piece in rows.pieces():
         for each in functions.at(piece.values, n_jobs):
@@ -183,13 +197,13 @@ def _evaluate(functions: BasisFunctions, rows: Rows, U: BlockDiagonal, n_jobs: i
             # The order of the rows in a cluster is that of the table, piece after piece.
             U.block(each.cluster)[first : first + len(each.rows)] = each.values
             filled[each.cluster] += len(each.rows)
-            held[piece.start + each.rows] = each.diagonal
+            lost[piece.start + each.rows] = each.lost
             written += each.values.size * U.dtype.itemsize
         if written > _RESIDENT:
             release(U.values)
             written = 0
         advance("points", len(piece.values))
-    return held
+    return lost
 
 
 def _orthonormalized(U: BlockDiagonal, i: int) -> FloatArray:
@@ -217,12 +231,3 @@ def _extension(extension: Extension, R: FloatArray, dtype: npt.DTypeLike) -> Ext
     else:  # directions that vanish on the points have no extension
         coefficients = extension.coefficients @ np.linalg.pinv(R)
     return Extension(extension.points.astype(dtype), coefficients.astype(dtype))
-
-
-def _kernel_diagonal(functions: BasisFunctions, rows: Rows) -> FloatArray:
-    """k(x, x) of all rows, without white noise."""
-    own = functions.kernel.core.at_zero
-    if own is not None:
-        return np.full(len(rows), own)
-    core = functions.kernel.core
-    return np.concatenate([core.diagonal(functions.kernel.coordinates(piece.values)) for piece in rows.pieces()])

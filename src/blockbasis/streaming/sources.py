@@ -13,11 +13,15 @@ import numpy.typing as npt
 
 from blockbasis._utils.tiling import ranges
 from blockbasis._utils.typing import FloatArray, IntArray
+from blockbasis.streaming.workspace import release
 
-#: Floats of a piece that is read at once: 8 MB of float64.
-_PIECE = 2**20
+#: Most floats, and most rows, of a piece that is read at once: 8 MB of float64, and as many basis functions.
+_PIECE_FLOATS = 2**20
+_PIECE_ROWS = 2**15
 #: Packages whose arrays are read in pieces.
-_PACKAGES = ("zarr", "h5py", "pyarrow")
+_PACKAGES = ("zarr", "h5py")
+#: Arrays of at most so many rows are read into memory.
+SAMPLE_ROWS = 100_000
 
 
 class Piece(NamedTuple):
@@ -46,8 +50,13 @@ class Rows(ABC):
     def __len__(self) -> int:
         return self.shape[0]
 
+    @property
+    def _step(self) -> int:
+        """Largest number of rows of a piece."""
+        return max(1, min(_PIECE_FLOATS // self.shape[1], _PIECE_ROWS))
+
     def pieces(self, *, name: str = "X", caller: str = "factorize") -> Iterator[Piece]:
-        """Yield pieces of at most 8 MB; raise a ValueError for other columns and for entries that are not finite.
+        """Yield pieces of at most 32,768 rows and 8 MB; raise for other columns, and for entries that are not finite.
 
         Parameters
         ----------
@@ -59,7 +68,7 @@ class Rows(ABC):
             block = np.asarray(block)
             offset = offsets.get(place, 0)
             self._check_block(block, place, offset, name, caller)
-            for rows in ranges(0, len(block), max(1, _PIECE // self.shape[1])):
+            for rows in ranges(0, len(block), self._step):
                 values = np.ascontiguousarray(block[rows], dtype=_floating(block.dtype))
                 piece = Piece(start, values, place, offset + rows.start)
                 _check_finite(piece, name, caller)
@@ -126,8 +135,10 @@ class ArrayRows(Rows):
 
     def read(self) -> Iterator[tuple[str, npt.NDArray[Any]]]:
         """Yield slices of the array."""
-        for rows in ranges(0, self.shape[0], max(1, _PIECE // self.shape[1])):
+        for rows in ranges(0, self.shape[0], self._step):
             yield "", np.asarray(self.array[rows]).reshape(-1, self.shape[1])
+            if isinstance(self.array, np.memmap):
+                release(self.array)  # what has been read would stay in the memory of the process
 
 
 class ChunkRows(Rows):
@@ -152,9 +163,8 @@ class ChunkRows(Rows):
     def __init__(self, chunks: Iterable[Any], n_rows: int) -> None:
         if iter(chunks) is chunks:
             raise TypeError(
-                "The 'chunks' parameter of ChunkRows must be an iterable that can be iterated several times. Got a "
-                f"{type(chunks).__name__} instead: give a list, or an object whose __iter__ opens the data again, or "
-                "hand the chunks to partial_fit one by one."
+                "The 'chunks' parameter of ChunkRows must be an iterable that can be iterated several times, such as a "
+                f"list. Got a {type(chunks).__name__} instead: pass its chunks to partial_fit one by one."
             )
         first = next((np.asarray(chunk) for chunk in chunks), None)
         if first is None or first.ndim != 2:
@@ -200,7 +210,7 @@ class ParquetRows(Rows):
             from pyarrow import dataset
         except ImportError as error:
             raise ImportError("Parquet files need pyarrow: pip install 'blockbasis[data]'.") from error
-        self._dataset = path if isinstance(path, dataset.Dataset) else dataset.dataset(_parquet_files(path))
+        self._dataset = path if isinstance(path, dataset.Dataset) else _opened(_parquet_files(path))
         names = self._dataset.schema.names
         chosen = names if columns is None else [columns] if isinstance(columns, str) else list(columns)
         missing = [column for column in chosen if column not in names]
@@ -218,27 +228,40 @@ class ParquetRows(Rows):
             missing = [column for column in self.columns if column not in fragment.physical_schema.names]
             if missing:
                 raise ValueError(f"The {place} has no column {missing[0]!r}, which the other files have.")
+            for column in self.columns:
+                if not _is_number(kind := fragment.physical_schema.field(column).type):
+                    raise TypeError(f"Column {column!r} must hold numbers. Got {kind} in {place} instead.")
             for group in fragment.split_by_row_group():
-                table = group.to_table(columns=list(self.columns))
-                for column in self.columns:
-                    if not _is_number(table.schema.field(column).type):
-                        kind = table.schema.field(column).type
-                        raise TypeError(f"Column {column!r} must hold numbers. Got {kind} in {place} instead.")
+                table = group.to_table(schema=fragment.physical_schema, columns=list(self.columns))
                 yield place, np.column_stack([table[column].to_numpy() for column in self.columns])
 
 
 def is_streamed(X: Any) -> bool:
-    """Return whether an object is read in pieces: `Rows`, a memory map, or an array of zarr, h5py or pyarrow."""
-    if isinstance(X, (Rows, np.memmap)):
+    """Return whether an object is read in pieces.
+
+    `Rows` and data sets of pyarrow are; memory maps and arrays of zarr or h5py where they have more than 100,000 rows.
+    """
+    if isinstance(X, Rows) or hasattr(X, "get_fragments"):
         return True
-    return type(X).__module__.partition(".")[0] in _PACKAGES and (hasattr(X, "shape") or hasattr(X, "get_fragments"))
+    on_disk = isinstance(X, np.memmap) or type(X).__module__.partition(".")[0] in _PACKAGES
+    return on_disk and len(X.shape) > 0 and X.shape[0] > SAMPLE_ROWS
 
 
-def as_rows(X: Any) -> Rows:
-    """Return the rows of an object that `is_streamed` accepts, or of an array."""
-    if isinstance(X, Rows):
-        return X
-    return ParquetRows(X) if hasattr(X, "get_fragments") else ArrayRows(X)
+def as_rows(X: Any, *, n_features: int | None = None, caller: str = "factorize") -> Rows:
+    """Return the rows of an object that `is_streamed` accepts, or of an array.
+
+    Parameters
+    ----------
+    X : object
+    n_features : int or None
+        Number of columns that the rows must have.
+    caller : str
+        Estimator that a message names.
+    """
+    rows = X if isinstance(X, Rows) else ParquetRows(X) if hasattr(X, "get_fragments") else ArrayRows(X)
+    if n_features is not None and rows.shape[1] != n_features:
+        raise ValueError(f"X has {rows.shape[1]} features, but {caller} is expecting {n_features} features as input.")
+    return rows
 
 
 def _parquet_files(path: str | PathLike[str]) -> list[str]:
@@ -250,6 +273,23 @@ def _parquet_files(path: str | PathLike[str]) -> list[str]:
     if not found:
         raise ValueError(f"The directory {given} has no file whose name ends with .parquet.")
     return [str(file) for file in found]
+
+
+def _opened(files: list[str]) -> Any:
+    """Return the data set of Parquet files; raise a ValueError that names a file which cannot be read."""
+    from pyarrow import ArrowInvalid, dataset, parquet
+
+    try:
+        opened = dataset.dataset(files)
+        opened.count_rows()
+    except ArrowInvalid as error:
+        for file in files:
+            try:
+                parquet.read_metadata(file)
+            except ArrowInvalid as cause:
+                raise ValueError(f"{file} is not a Parquet file, or is truncated: {cause}") from error
+        raise
+    return opened
 
 
 def _is_number(kind: Any) -> bool:

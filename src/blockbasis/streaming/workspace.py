@@ -24,22 +24,20 @@ def workspace_array(
     """
     if directory is None or size == 0:
         return np.empty(size, dtype=dtype)
-    if not os.path.isdir(directory):
-        raise ValueError(
-            f"The 'workspace' parameter of {caller} must be an existing directory. Got {os.fspath(directory)!r} instead."
-        )
+    path = os.fspath(directory)
+    if not os.path.isdir(path):
+        raise ValueError(f"The 'workspace' parameter of {caller} must be an existing directory. Got {path!r} instead.")
     n_bytes = size * np.dtype(dtype).itemsize
-    file = tempfile.TemporaryFile(dir=directory)
-    try:
-        _reserve(file.fileno(), n_bytes)
-    except OSError as error:
-        file.close()
-        raise OSError(
-            error.errno,
-            f"The workspace {os.fspath(directory)!r} has no room for {n_bytes / 1e9:.3g} GB: give another directory, or "
-            "a larger tolerance.",
-        ) from error
-    return np.memmap(file, dtype=dtype, mode="r+", shape=(size,))
+    with tempfile.TemporaryFile(dir=path) as file:  # the map keeps the file open
+        try:
+            _reserve(file.fileno(), n_bytes)
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"The workspace {path!r} has no room for {n_bytes / 1e9:.3g} GB: give another directory, or a larger "
+                "tolerance.",
+            ) from error
+        return np.memmap(file, dtype=dtype, mode="r+", shape=(size,))
 
 
 def release(array: Any) -> None:

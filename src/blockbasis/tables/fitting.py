@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -169,6 +169,12 @@ def fit_prepared(prepared: Prepared, **parameters: Any) -> tuple[TableModel, Eva
     card, predictions, probabilities = _evaluate(estimator, prepared)
     model = TableModel(prepared.task, prepared.target, prepared.encoder, estimator, fitted_rows, seconds, card)
     return model, Evaluation(prepared, predictions, probabilities)
+
+
+def tested_again(model: TableModel, prepared: Prepared) -> tuple[TableModel, Evaluation]:
+    """Return a model that has learnt more rows with its errors at the test rows."""
+    card, predictions, probabilities = _evaluate(model.estimator, prepared)
+    return replace(model, scorecard=card), Evaluation(prepared, predictions, probabilities)
 
 
 def _targets(

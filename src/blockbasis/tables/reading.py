@@ -116,6 +116,13 @@ def _read_parquet(path: Path) -> Table:
         table = parquet.ParquetFile(path).read()
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{path} is not a complete Parquet file: {reason(error)}") from error
+    return table_of_arrow(table, path)
+
+
+def table_of_arrow(table: Any, path: Path) -> Table:
+    """Return a table of pyarrow as a table; messages name the path."""
+    import pyarrow as pa
+
     places = [j for j, name in enumerate(table.column_names) if not re.fullmatch(r"__index_level_\d+__", name)]
     if not places or table.num_rows == 0:
         raise ValueError(f"{path} has no rows.")

@@ -10,16 +10,17 @@ cluster, and b = Σ u(x) y. Sums of disjoint sets of points are added, and those
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from blockbasis._utils.linalg import eigenpairs, symmetric
 from blockbasis._utils.parallel import single_threaded
-from blockbasis._utils.typing import FloatArray
+from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.operators.inner import InnerMatrix
 from blockbasis.solvers.components import factorize_shifted, rank_slices
-from blockbasis.streaming.functions import BasisFunctions
+from blockbasis.streaming.functions import BasisFunctions, ClusterValues
 
 #: Eigenvalues of G below this share of the largest are rounding.
 _NEGLIGIBLE = 1e-14
@@ -54,9 +55,8 @@ class RidgeSums:
     n_far: int
 
     @classmethod
-    def zero(cls, functions: BasisFunctions, n_targets: int) -> RidgeSums:
-        """Return the sums over no points."""
-        ranks = functions.ranks.tolist()
+    def zero(cls, ranks: IntArray, n_targets: int) -> RidgeSums:
+        """Return the sums over no points, for clusters of these ranks."""
         return cls(
             tuple(np.zeros((rank, rank)) for rank in ranks),
             tuple(np.zeros((rank, n_targets)) for rank in ranks),
@@ -69,7 +69,13 @@ class RidgeSums:
 
     @classmethod
     def of(
-        cls, functions: BasisFunctions, X: FloatArray, Y: FloatArray, weights: FloatArray | None, n_jobs: int
+        cls,
+        functions: BasisFunctions,
+        X: FloatArray,
+        Y: FloatArray,
+        weights: FloatArray | None,
+        n_jobs: int,
+        noise: float | None = None,
     ) -> RidgeSums:
         """Return the sums over some points.
 
@@ -80,20 +86,42 @@ class RidgeSums:
         Y : ndarray of shape (n, n_targets)
         weights : ndarray of shape (n,) or None
         n_jobs : int
+        noise : float or None
+            If given, a point is also weighted with 1 / (noise + lost), where lost is the variance that the functions do
+            not hold: see `blockbasis.estimators._posterior.with_own_variances`.
         """
-        zero = cls.zero(functions, Y.shape[1])
-        grams, moments, totals, n_far = list(zero.grams), list(zero.moments), list(zero.totals), 0
         with single_threaded():
-            for each in functions.at(X, n_jobs):
-                U, own = each.values, Y[each.rows]
-                weighted = U if weights is None else U * weights[each.rows, np.newaxis]
-                grams[each.cluster] = U.T @ weighted
-                moments[each.cluster] = weighted.T @ own
-                totals[each.cluster] = weighted.sum(axis=0)
-                n_far += int(np.count_nonzero(each.squared > functions.radii[each.cluster] ** 2))
-        weight = float(len(X)) if weights is None else float(weights.sum())
-        targets = Y.sum(axis=0) if weights is None else weights @ Y
-        return cls(tuple(grams), tuple(moments), tuple(totals), targets, weight, len(X), n_far)
+            return cls.of_values(functions.ranks, functions.at(X, n_jobs), Y, weights, noise)
+
+    @classmethod
+    def of_values(
+        cls,
+        ranks: IntArray,
+        values: Iterable[ClusterValues],
+        Y: FloatArray,
+        weights: FloatArray | None,
+        noise: float | None = None,
+    ) -> RidgeSums:
+        """Return the sums over points whose functions are known: see `of`."""
+        zero = cls.zero(ranks, Y.shape[1])
+        grams, moments, totals = list(zero.grams), list(zero.moments), list(zero.totals)
+        weight, targets, n_far = 0.0, zero.targets, 0
+        with single_threaded():
+            for each in values:
+                i, U, own = each.cluster, each.values, np.ones(len(each.rows))
+                if weights is not None:
+                    own = weights[each.rows]
+                if noise is not None:
+                    own = own / (noise + each.lost)
+                plain = weights is None and noise is None
+                weighted = U if plain else U * own[:, np.newaxis]
+                grams[i] = U.T @ weighted
+                moments[i] = weighted.T @ Y[each.rows]
+                totals[i] = weighted.sum(axis=0)
+                weight += float(own.sum())
+                targets = targets + own @ Y[each.rows]
+                n_far += int(np.count_nonzero(each.far))
+        return cls(tuple(grams), tuple(moments), tuple(totals), targets, weight, len(Y), n_far)
 
     def plus(self, other: RidgeSums, sign: int = 1) -> RidgeSums:
         """Return the sums over the points of both; with ``sign`` -1, over the points that are not in ``other``."""
@@ -109,6 +137,16 @@ class RidgeSums:
             self.weight + sign * other.weight,
             self.n_rows + sign * other.n_rows,
             self.n_far + sign * other.n_far,
+        )
+
+    def padded(self, functions: BasisFunctions) -> RidgeSums:
+        """Return the sums for functions with more clusters, which no point is in yet."""
+        zero, own = RidgeSums.zero(functions.ranks, len(self.targets)), len(self.grams)
+        return replace(
+            self,
+            grams=self.grams + zero.grams[own:],
+            moments=self.moments + zero.moments[own:],
+            totals=self.totals + zero.totals[own:],
         )
 
     def mean(self) -> FloatArray:
@@ -132,12 +170,8 @@ class RidgeSums:
         With G = Rᵀ R, w = C Rᵀ (R C Rᵀ + λ I)⁻¹ R⁻ᵀ b.
         """
         with single_threaded():
-            roots, sides = [], []
-            for gram, moment, total in zip(self.grams, self.moments, self.totals, strict=True):
-                R, c = _root_and_side(gram, moment - np.outer(total, center))
-                roots.append(R)
-                sides.append(c)
-            side, blocks = np.concatenate(sides), rank_slices(np.diff(inner.row_offsets))
+            roots, side = self._roots_and_side(center)
+            blocks = rank_slices(np.diff(inner.row_offsets))
             weights = np.empty_like(side)
             for value in np.unique(alpha):
                 targets = np.flatnonzero(alpha == value)
@@ -146,6 +180,26 @@ class RidgeSums:
                 z = np.concatenate([R.T @ z[block] for R, block in zip(roots, blocks, strict=True)])
                 weights[:, targets] = inner.astype(np.float64) @ (z / value)
         return [weights[block] for block in blocks]
+
+    def explained(self, inner: InnerMatrix) -> FloatArray:
+        """Return C - (C⁻¹ + G)⁻¹, what the points take away from the prior covariance C, of shape (R, R).
+
+        Notes
+        -----
+        With G = Rᵀ R it is C Rᵀ (I + R C Rᵀ)⁻¹ R C.
+        """
+        with single_threaded():
+            roots, _ = self._roots_and_side(np.zeros(len(self.targets)))
+            C = inner.todense().astype(np.float64)
+            blocks = rank_slices(np.diff(inner.row_offsets))
+            RC = np.concatenate([R @ C[block] for R, block in zip(roots, blocks, strict=True)])
+            return symmetric(RC.T @ factorize_shifted(inner, roots).solve(RC))
+
+    def _roots_and_side(self, center: FloatArray) -> tuple[tuple[FloatArray, ...], FloatArray]:
+        """Return the upper triangular R of each cluster with G = Rᵀ R, and c with Rᵀ c = b of centred targets."""
+        parts = zip(self.grams, self.moments, self.totals, strict=True)
+        found = [_root_and_side(gram, moment - np.outer(total, center)) for gram, moment, total in parts]
+        return tuple(R for R, _ in found), np.concatenate([c for _, c in found])
 
 
 def _root_and_side(gram: FloatArray, moment: FloatArray) -> tuple[FloatArray, FloatArray]:
