@@ -320,8 +320,8 @@ def rounds(
     """
     best = current = first
     if limit > 0 and first.error > (1 - _SIGNAL) * float(sample.losses(sample.Y).mean()):
-        metric = metric_of_trees(sample)
-        current = tuned(sample, first.kernel, metric, START if place is None else place, grid)
+        of_trees = metric_of_trees(sample)
+        current = tuned(sample, first.kernel, of_trees, START if place is None else place, grid)
         best = current if current.error < first.error else first
         yield best
     for _ in range(limit):
