@@ -16,14 +16,25 @@ FILES = sorted(golden.FOLDER.glob("*/*.bbf"))
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_a_golden_file_loads_and_gives_its_results(path):
     record = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-    found = golden.results(bb.load(path), np.array(record["X_new"]))
+    model = bb.load(path)
+    found = golden.results(model, np.array(record["X_new"]))
     assert list(found) == list(record["expected"])
     for name, expected in record["expected"].items():
         if found[name].dtype.kind == "f":
             scale = np.abs(expected).max()
-            np.testing.assert_allclose(found[name], expected, rtol=1e-9, atol=1e-9 * scale, err_msg=name)
+            atol = 1e-9 * scale + largest_rounding(model)
+            np.testing.assert_allclose(found[name], expected, rtol=1e-9, atol=atol, err_msg=name)
         else:
             np.testing.assert_array_equal(found[name], expected, err_msg=name)
+
+
+def largest_rounding(model):
+    """Rounding of a posterior mean, a sum of terms that cancel: processors add them in different orders."""
+    posterior = getattr(model, "_posterior", None)
+    if posterior is None:
+        return 0.0
+    terms = sum(float(np.abs(weights).sum()) for weights in posterior.mean.weights)
+    return np.finfo(float).eps * terms * float(np.max(model._scale))
 
 
 def test_every_kind_has_a_golden_file_of_this_version():
