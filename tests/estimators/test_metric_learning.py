@@ -12,6 +12,7 @@ from blockbasis.estimators._metric_learning import (
     Grid,
     OutOfTime,
     Sample,
+    metric_of_trees,
     rounds,
     tuned,
     updated_metric,
@@ -76,6 +77,25 @@ def test_rounds_find_the_relevant_columns(kind, seed):
     squared = best.metric**2 if kind == "diagonal" else (best.metric**2).sum(axis=0)
     assert squared[:2].min() > 5 * squared[2:].max()
     assert best.error < 0.7 * first.error
+
+
+@pytest.mark.parametrize("kind", ["diagonal", "full"])
+@pytest.mark.parametrize("seed", first_of(range(5)))
+def test_trees_begin_a_metric_where_an_isotropic_kernel_explains_little(kind, seed):
+    sample = sample_of(*relevant(seed, 600, 100))
+    first = tuned(sample, bb.Gaussian(1.0), np.ones(100))
+    assert first.error > 0.9  # of the variance
+    *_, best = rounds(sample, first, kind, 6)
+    assert best.error < 0.05
+
+
+def test_importances_of_trees_are_finite_for_awkward_samples():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 3))
+    X[:, 1] = 2.0  # a constant column has no importance
+    metric = metric_of_trees(Sample(X, rng.normal(size=(30, 2)), rng.random(30) + 0.5))
+    assert metric.shape == (3,) and metric.max() == pytest.approx(1.0) and metric[1] < 1e-2
+    assert np.isfinite(metric_of_trees(Sample(np.ones((4, 1)), np.zeros((4, 1))))).all()
 
 
 def test_a_full_metric_finds_a_direction():
