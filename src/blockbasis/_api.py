@@ -432,7 +432,7 @@ def _build_plan(plan: Plan, request: Request, streams: list[np.random.Generator]
     machine.require_memory(plan.working_bytes - evaluated, plan.remedy)
     pays = bounded or costs.pays(plan.stored, n)
     if not pays:
-        _warn_not_paying(f"needs about {plan.stored} floats", plan)
+        _warn_not_paying(f"may need {plan.stored} floats", plan)
     if plan.known and not request.cached:  # an earlier plan
         request = replace(request, always_cached=True)
     A = build(request.matrix(plan.partition), plan, streams[1], request.n_jobs)

@@ -213,3 +213,20 @@ def test_a_search_is_that_of_the_first_rows(data):
     X, y = data
     model = bb.KernelRidgeCV(random_state=0, n_jobs=1).partial_fit(X[:600], y[:600]).partial_fit(X[600:], y[600:])
     assert model.score(X, y) > 0.98 and model.best_params_["alpha"] > 0
+
+
+def test_a_second_fit_of_rows_begins_anew(data, whole):
+    X, y = data
+    model = bb.KernelRidge(bandwidth=1.0, alpha=1e-2, random_state=0).fit(X, y).fit(ArrayRows(X), y)
+    first = model.predict(X[:20])
+    np.testing.assert_array_equal(model.fit(ArrayRows(X), y).predict(X[:20]), first)
+
+
+def test_the_first_call_keeps_the_names_of_the_columns(data):
+    pandas = pytest.importorskip("pandas")
+    X, y = data
+    frame = pandas.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
+    model = bb.KernelRidge(bandwidth=1.0, alpha=1e-2, random_state=0).partial_fit(frame, y)
+    assert list(model.feature_names_in_) == list(frame.columns)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[frame.columns[::-1]])

@@ -136,3 +136,11 @@ def test_a_file_with_other_columns_or_text_is_named(parquet):
         whole(ParquetRows(parquet, columns=["a", "c"]))
     with pytest.raises(ValueError, match="no column 'z'"):
         ParquetRows(parquet, columns="z")
+
+
+def test_changes_of_a_private_memory_map_are_kept(tmp_path):
+    np.save(tmp_path / "points.npy", np.full((1000, 3), 100.0))
+    mapped = np.load(tmp_path / "points.npy", mmap_mode="c")
+    mapped /= 100
+    for _ in range(2):
+        np.testing.assert_array_equal(whole(ArrayRows(mapped)), 1.0)

@@ -104,8 +104,8 @@ def without_training_rows(model: TableModel) -> TableModel:
     """Return the model without the attributes that are as long as the training rows, which prediction does not need."""
     kept = {
         name: value
-        for name, value in vars(model.estimator).items()
-        if name not in ("X_fit_", "dual_coef_", "factorization_", *model.estimator._unsaved)
+        for name, value in vars(model.estimator.without_state()).items()  # which solves for all rows
+        if name not in ("X_fit_", "dual_coef_", "factorization_")
     }
     lean = clone(model.estimator)
     vars(lean).update(kept, keep_points=False, verbose=0)

@@ -57,6 +57,10 @@ def predict(
         else:
             table = read_table(file, kinds={**found.encoder.kinds, **_target_kind(found)})
             parts = [_of_table(found, table, tuple(keep or ()), interval, proba)]
+        if not parts:
+            raise ValueError(f"The files of {file} have no rows.")
+        if len({known is None for _, known, _ in parts}) > 1:
+            raise ValueError(f"The target {found.target!r} must be in all files of {file} or in none.")
         for note in dict.fromkeys(note for _, _, notes in parts for note in notes):
             output.note(note)
         columns = {name: np.concatenate([own[name] for own, _, _ in parts]) for name in parts[0][0]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
 
@@ -44,14 +44,17 @@ def connect(address: str) -> Any:
     >>> client = connect("tcp://127.0.0.1:8786")  # doctest: +SKIP
     """
     try:
-        asyncio.run(_probe(address))  # Client itself waits without end for a scheduler that accepts and says nothing
+        # Client itself waits without end for a scheduler that accepts and says nothing. A notebook runs a loop already.
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, _probe(address)).result()
         return distributed.Client(address, timeout=_ANSWER)
     except (OSError, TimeoutError, ValueError) as error:
         raise ConnectionError(f"No dask scheduler answers at {address} within {_ANSWER} seconds.") from error
 
 
 async def _probe(address: str) -> None:
-    comm = await asyncio.wait_for(distributed.core.connect(address, timeout=_ANSWER), _ANSWER)
+    secured = distributed.Security().get_connection_args("client")
+    comm = await asyncio.wait_for(distributed.core.connect(address, timeout=_ANSWER, **secured), _ANSWER)
     await comm.close()
 
 

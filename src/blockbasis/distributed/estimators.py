@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from typing import Any, ClassVar
+from uuid import uuid4
 
 import dask
 import dask.array as da
@@ -60,7 +61,8 @@ class DaskEstimator(BaseEstimator):
         rows = DaskRows(X, client, caller=caller)
         targets = self._beside(y, rows, "y", caller)
         weights = None if sample_weight is None else self._beside(sample_weight, rows, "sample_weight", caller)
-        local = self._local_class(**{name: value for name, value in self.get_params().items() if name != "client"})
+        parameters = self.get_params(deep=False)
+        local = self._local_class(**{name: value for name, value in parameters.items() if name != "client"})
         local.n_features_in_ = rows.shape[1]
         if hasattr(X, "columns"):
             local.feature_names_in_ = np.asarray(X.columns, dtype=object)
@@ -128,6 +130,7 @@ class DaskEstimator(BaseEstimator):
         if not hasattr(X, "dask"):
             return getattr(self.local_, method)(X)
         model = self.local_.without_state()
+        model.n_jobs, model.verbose = 1, 0
         names = model.__dict__.pop("feature_names_in_", None)
         example = getattr(model, method)(np.zeros((1, model.n_features_in_)))
         remote, caller = dask.delayed(model, traverse=False), f"{type(self).__name__}.{method}"
@@ -138,7 +141,7 @@ class DaskEstimator(BaseEstimator):
                 "features as input."
             )
         call = dask.delayed(_block_values, pure=False)
-        token = f"blockbasis-{method}-{dask.base.tokenize(array.name, id(self.local_))}"
+        token = f"blockbasis-{method}-{uuid4().hex}"
         pieces = [
             da.from_delayed(
                 call(remote, block, method, example[:0], f"block {i}", dask_key_name=(token, i)),
@@ -239,7 +242,7 @@ class DaskKernelRidge(RegressorMixin, DaskEstimator):
         """
         if not hasattr(X, "dask"):
             return float(self.local_.score(X, y, sample_weight))
-        values, y = _both(self.predict(X), y)
+        values, y = _both(self.predict(X), y, sample_weight)
         left, spread = ((values - y) ** 2).sum(axis=0), ((y - y.mean(axis=0)) ** 2).sum(axis=0)
         left, spread = dask.compute(left, spread)
         return float(np.mean(1 - left / spread))
@@ -350,7 +353,7 @@ class DaskKernelRidgeClassifier(ClassifierMixin, DaskEstimator):
         """
         if not hasattr(X, "dask"):
             return float(self.local_.score(X, y, sample_weight))
-        values, y = _both(self.predict(X), y)
+        values, y = _both(self.predict(X), y, sample_weight)
         return float((values == y).mean().compute())
 
 
@@ -358,6 +361,8 @@ def _block_sums(model: Any, functions: BasisFunctions, block: Any, y: Any, weigh
     """Return the sums over the points of a block."""
     caller = f"{type(model).__name__}.fit"
     own = None if weights is None else np.asarray(weights)[:, 0]
+    if own is not None and not own.any():  # `_columns` refuses weights of zero alone, which other blocks do not have
+        return RidgeSums.zero(functions.ranks, model._target_columns(_flat(y), caller=caller).shape[1])
     sums: RidgeSums = model._sums(functions, BlockRows(block, place), *model._columns(_flat(y), own, caller=caller))
     return sums
 
@@ -372,7 +377,13 @@ def _flat(y: Any) -> npt.NDArray[Any]:
     return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
 
 
-def _both(values: Any, y: Any) -> tuple[Any, Any]:
+def _both(values: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
     """Return predictions and targets as arrays whose blocks fit."""
+    if sample_weight is not None:
+        raise ValueError("The 'sample_weight' parameter of score must be None for a dask collection.")
     values, y = (each.to_dask_array(lengths=True) if hasattr(each, "to_dask_array") else each for each in (values, y))
-    return values, y.rechunk({0: values.chunks[0]}) if isinstance(y, da.Array) else da.from_array(y, values.chunks)
+    y = y if isinstance(y, da.Array) else da.from_array(np.asarray(y), -1)
+    y = y[:, 0] if values.ndim == 1 and y.ndim == 2 and y.shape[1] == 1 else y
+    if y.shape != values.shape:
+        raise ValueError(f"The 'y' parameter of score must be of shape {values.shape}. Got shape {y.shape} instead.")
+    return values, y.rechunk({0: values.chunks[0]})

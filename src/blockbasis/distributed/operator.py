@@ -228,11 +228,15 @@ class DistributedBlockBasis:
         DistributedCrossBasis
         """
         parts = self.parts
+        n_features = parts.functions.kernel.n_features or parts.functions.centers.shape[1]
         if not hasattr(X_new, "to_delayed"):
-            n_features = parts.functions.kernel.n_features or parts.functions.centers.shape[1]
             X_new = check_points(X_new, name="X_new", caller="extend", n_features=n_features)
             X_new = da.from_array(X_new, chunks=(_NEW_ROWS, -1))
         rows = DaskRows(X_new, parts.client, name="X_new", caller="extend")
+        if rows.shape[1] != n_features:
+            raise ValueError(
+                f"The 'X_new' parameter of extend must have {n_features} columns. Got shape {rows.shape} instead."
+            )
         return DistributedCrossBasis(evaluated_parts(rows, parts.functions, parts.remote, parts.dtype), parts)
 
     def to_local(self) -> BlockBasis:

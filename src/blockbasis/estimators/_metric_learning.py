@@ -62,7 +62,7 @@ Place: TypeAlias = tuple[int, int]
 
 
 class OutOfTime(Exception):
-    """Raised instead of beginning a regression after the deadline."""
+    """Raised instead of beginning a regression or an ensemble of trees after the deadline."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +89,11 @@ class Sample:
     def losses(self, left_out: FloatArray) -> FloatArray:
         """Squared leave-one-out residuals, averaged over the targets, times relative weights."""
         return self.weighed(np.asarray((left_out**2).mean(axis=1), dtype=np.float64))
+
+    @cached_property
+    def metric_of_trees(self) -> FloatArray:
+        """First metric where an isotropic kernel explains little: see `metric_of_trees`."""
+        return metric_of_trees(self)
 
     def weighed(self, losses: FloatArray) -> FloatArray:
         """Losses times the weights divided by their mean."""
@@ -305,7 +310,8 @@ def rounds(
     ----------
     sample : Sample
     first : Regression
-        Regression of the same sample, from whose metric the rounds begin.
+        Regression of the same sample, from whose metric the rounds begin. Where it explains little, they begin from the
+        metric of trees if that has the smaller error.
     kind : {"diagonal", "full"}
     limit : int
         Maximum number of rounds.
@@ -320,9 +326,8 @@ def rounds(
     """
     best = current = first
     if limit > 0 and first.error > (1 - _SIGNAL) * float(sample.losses(sample.Y).mean()):
-        of_trees = metric_of_trees(sample)
-        current = tuned(sample, first.kernel, of_trees, START if place is None else place, grid)
-        best = current if current.error < first.error else first
+        of_trees = tuned(sample, first.kernel, sample.metric_of_trees, START if place is None else place, grid)
+        best = current = of_trees if of_trees.error < first.error else first
         yield best
     for _ in range(limit):
         metric = updated_metric(sample, current, kind)
@@ -344,11 +349,21 @@ def metric_of_trees(sample: Sample) -> FloatArray:
 
     Where few of many columns matter, all distances are nearly equal, and an isotropic kernel explains nothing. Trees
     find such columns one at a time.
+
+    Raises
+    ------
+    OutOfTime
     """
+    if time.perf_counter() > sample.deadline:
+        raise OutOfTime
+    centred = sample.X - sample.X.mean(axis=0)
+    spread = centred.std(axis=0)
+    unit = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)  # importances have no unit
     trees = ExtraTreesRegressor(_TREES, min_samples_leaf=_LEAF_ROWS, max_features=1 / 3, random_state=0, n_jobs=1)
-    trees.fit(sample.X, sample.Y if sample.Y.shape[1] > 1 else sample.Y[:, 0], sample.weights)
+    trees.fit(centred * unit, sample.Y if sample.Y.shape[1] > 1 else sample.Y[:, 0], sample.weights)
     importances = trees.feature_importances_
-    return np.asarray(np.sqrt(importances / max(importances.max(), np.finfo(float).tiny) + _FLOOR))
+    lengths = unit * np.sqrt(importances / max(importances.max(), np.finfo(float).tiny) + _FLOOR)
+    return np.asarray(lengths / (lengths.max() or 1.0))
 
 
 def updated_metric(sample: Sample, fitted: Regression, kind: str) -> FloatArray | None:

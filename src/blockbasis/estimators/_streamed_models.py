@@ -75,10 +75,12 @@ class StreamedRegressor(StreamedRidge):
 
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
         first = self._begins_stream()
-        if not is_streamed(X):
+        caller = f"{self._caller}.fit"
+        if is_streamed(X):
+            rows = self._rows(X, first=first)
+        else:
             X, y = self._validated(X, y, multi_output=True, y_numeric=True, reset=first)
-            X = ArrayRows(X)
-        rows, caller = self._rows(X, first=first), f"{self._caller}.fit"
+            rows = ArrayRows(X)
         y = targets_in_memory(y, len(rows), caller=caller)
         if first:
             self._n_dimensions = np.ndim(y)
@@ -114,7 +116,8 @@ class StreamedRegressor(StreamedRidge):
         held_out = self.stream_.held_out
         assert held_out.weights is not None
         self.expansion_, self.intercept_ = solved.regression.expansion, solved.regression.center
-        self.alpha_ = solved.alpha.copy() if self._one_for_each_target else float(solved.alpha[0])
+        alpha = solved.alpha - self.stream_.functions.kernel.noise
+        self.alpha_ = alpha if self._one_for_each_target else float(alpha[0])
         points = self.stream_.functions.kernel.coordinates(held_out.X)
         self.residuals_ = Residuals(points, np.abs(held_out.Y - solved.held_out), held_out.weights)
 
@@ -164,10 +167,12 @@ class StreamedClassifier(StreamedRidge):
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
         first = self._begins_stream()
-        if not is_streamed(X):
+        caller = f"{self._caller}.fit"
+        if is_streamed(X):
+            rows = self._rows(X, first=first)
+        else:
             X, y = self._validated(X, y, reset=first)
-            X = ArrayRows(X)
-        rows, caller = self._rows(X, first=first), f"{self._caller}.fit"
+            rows = ArrayRows(X)
         y = targets_in_memory(y, len(rows), caller=caller)
         if first:
             self._set_classes(y if classes is None else classes, caller)
@@ -213,5 +218,6 @@ class StreamedClassifier(StreamedRidge):
     def _keep_solved(self, solved: Solved) -> None:
         held_out = self.stream_.held_out
         self.expansions_, self.groups_ = [solved.regression.expansion], [np.arange(len(solved.alpha))]
-        self.intercept_, self.alpha_ = solved.regression.center, float(solved.alpha[0])
+        self.intercept_ = solved.regression.center
+        self.alpha_ = float(solved.alpha[0]) - self.stream_.functions.kernel.noise
         self.calibration_ = calibrated(solved.held_out, winners(held_out.Y), held_out.weights)

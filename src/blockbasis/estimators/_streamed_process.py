@@ -151,6 +151,11 @@ class StreamedProcess(KernelEstimator):
             self._begin(rows.take(drawn, caller=caller).astype(np.float64, copy=False), Y[drawn], streams)
             self._flat = np.ndim(y) == 1
         stream, before, n_jobs = self.stream_, self.stream_.sums, self._threads()
+        if Y.shape[1] != len(before.targets):
+            raise ValueError(
+                f"The 'y' parameter of {caller} must have {len(before.targets)} targets, as in the first call. Got "
+                f"{Y.shape[1]} instead."
+            )
         for piece in rows.pieces(caller=caller):
             own = piece.values.astype(np.float64, copy=False)
             left = (Y[piece.start : piece.start + len(own)] - self._trend(own)) / self._scale

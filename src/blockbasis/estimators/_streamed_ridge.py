@@ -76,7 +76,7 @@ class StreamedRidge(KernelEstimator):
         raise NotImplementedError
 
     def _forget_stream(self) -> None:
-        self._forget(*self._unsaved, "far_share_")
+        self._forget(*self._unsaved, "far_share_", "expansion_", "expansions_")  # the kernels of an earlier fit too
 
     def _forget(self, *names: str) -> None:
         """Remove what an earlier fit has left and this one may not set."""
@@ -290,7 +290,7 @@ class StreamedRidge(KernelEstimator):
             self.local_share_ = np.zeros(len(solved.alpha))
             self._keep_solved(solved)
             if hasattr(self, "best_params_"):
-                self.best_params_ = self.best_params_ | {"alpha": float(solved.alpha[0])}
+                self.best_params_ = self.best_params_ | {"alpha": float(np.ravel(self.alpha_)[0])}
             self._unsolved = False
 
     def _check_X(self, X: Any, *, reset: bool) -> FloatArray:

@@ -25,9 +25,10 @@ DEFAULTS = {"partition": PARTITIONS[0], "algorithm": ALGORITHMS[0], "inner": INN
 #: together would have more entries.
 FEW_POINTS = 4096
 #: So is the matrix of at most this many points where the points are isolated (samples would miss the few pairs of near
-#: points), or where the rank of a submatrix is above this share of its size: samples of high ranks have most entries.
+#: points), or where the rank of a submatrix is high: samples would then have most entries. For the largest number of
+#: points, a rank is high above this share of the size of the submatrix; for fewer points, above a share in proportion.
 _MAX_CACHED_POINTS = 8192
-_HIGH_RANK_SHARE = 0.15
+_HIGH_RANK_SHARE = 0.25
 #: Sampled points of this submatrix, and the error of its rank where the goal is a budget.
 _SUBMATRIX_POINTS = 512
 _BUDGET_TOL = 0.1
@@ -145,13 +146,14 @@ class Request:
         n, size, tol = self.n_points, _SUBMATRIX_POINTS, self.goal.tol or _BUDGET_TOL
         sample = np.random.default_rng(0).choice(n, size, replace=False)
         matrix = KernelMatrix(self.kernel, self.X[sample], counter=self.counter).double
-        submatrix = matrix.block(slice(0, size), slice(0, size))
+        submatrix = matrix.symmetric_dense()
         rank = _rank(submatrix, tol**2 * energy_of(submatrix))
         diagonal = float(np.square(np.diagonal(submatrix)).sum())
         np.fill_diagonal(submatrix, 0)
         off_diagonal = energy_of(submatrix)
         rank = min(rank, _rank(submatrix, tol**2 * (off_diagonal + diagonal * size / n)))
-        return off_diagonal * n / size < diagonal or rank > _HIGH_RANK_SHARE * size
+        high = _HIGH_RANK_SHARE * size * n / _MAX_CACHED_POINTS
+        return off_diagonal * n / size < diagonal or rank > high
 
     @cached_property
     def _entries(self) -> FloatArray:

@@ -28,6 +28,7 @@ from blockbasis.streaming.factorization import (
 )
 from blockbasis.streaming.functions import BasisFunctions
 from blockbasis.streaming.sources import SAMPLE_ROWS, Rows
+from blockbasis.streaming.workspace import check_workspace
 
 #: Share of a tolerance that the sample is factorized with: the error at the other rows is larger. Largest number of
 #: factorizations of the sample, each with a smaller tolerance.
@@ -65,6 +66,8 @@ def factorize_streamed(
         As in `blockbasis.factorize`.
     """
     _refuse(in_memory)
+    if workspace is not None:
+        check_workspace(workspace, caller="factorize")  # before the passes over the rows
     check_n_jobs(n_jobs, caller="factorize")
     shared: dict[str, Any] = {
         "n_jobs": n_jobs,

@@ -68,8 +68,10 @@ def draw_sample(rows: Rows, rng: np.random.Generator, *, caller: str = "factoriz
 
 def sample_counts(n: int) -> tuple[int, int]:
     """Return the numbers of rows that determine and that check a factorization of n rows."""
-    count = min(n, SAMPLE_ROWS)
-    return count, min(n - count, CHECKED_ROWS)
+    if n <= SAMPLE_ROWS:
+        return n, 0
+    checked = min(CHECKED_ROWS, n // 2)  # all of them: one row alone would check its diagonal entry only
+    return min(SAMPLE_ROWS, n - checked), checked
 
 
 def factorize_rows(

@@ -137,7 +137,7 @@ class ArrayRows(Rows):
         """Yield slices of the array."""
         for rows in ranges(0, self.shape[0], self._step):
             yield "", np.asarray(self.array[rows]).reshape(-1, self.shape[1])
-            if isinstance(self.array, np.memmap):
+            if isinstance(self.array, np.memmap) and self.array.mode != "c":  # changes of a copy would be lost
                 release(self.array)  # what has been read would stay in the memory of the process
 
 
@@ -224,6 +224,8 @@ class ParquetRows(Rows):
     def read(self) -> Iterator[tuple[str, npt.NDArray[Any]]]:
         """Yield row groups."""
         for fragment in self._dataset.get_fragments():
+            if not hasattr(fragment, "split_by_row_group"):
+                raise TypeError("A data set of pyarrow must consist of Parquet files. Give other tables as an array.")
             place = f"file {Path(fragment.path).name}"
             missing = [column for column in self.columns if column not in fragment.physical_schema.names]
             if missing:

@@ -24,9 +24,7 @@ def workspace_array(
     """
     if directory is None or size == 0:
         return np.empty(size, dtype=dtype)
-    path = os.fspath(directory)
-    if not os.path.isdir(path):
-        raise ValueError(f"The 'workspace' parameter of {caller} must be an existing directory. Got {path!r} instead.")
+    path = check_workspace(directory, caller=caller)
     n_bytes = size * np.dtype(dtype).itemsize
     with tempfile.TemporaryFile(dir=path) as file:  # the map keeps the file open
         try:
@@ -38,6 +36,14 @@ def workspace_array(
                 "tolerance.",
             ) from error
         return np.memmap(file, dtype=dtype, mode="r+", shape=(size,))
+
+
+def check_workspace(directory: str | PathLike[str], *, caller: str) -> str:
+    """Return the path of a directory; raise a ValueError if there is none."""
+    path = os.fspath(directory)
+    if not os.path.isdir(path):
+        raise ValueError(f"The 'workspace' parameter of {caller} must be an existing directory. Got {path!r} instead.")
+    return path
 
 
 def release(array: Any) -> None:

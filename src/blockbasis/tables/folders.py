@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,24 +33,35 @@ def parquet_files(folder: Path) -> list[Path]:
 
 def pieces(path: Path) -> Iterator[Table]:
     """Yield the row groups of a Parquet file as tables."""
+    with _opened(path) as file:
+        for group in range(file.num_row_groups):
+            if file.metadata.row_group(group).num_rows:
+                yield table_of_arrow(file.read_row_group(group), path)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
     try:
         import pyarrow as pa
         from pyarrow import parquet
     except ImportError as error:
         raise ImportError(f"Reading {path} needs pyarrow: pip install 'blockbasis[data]'.") from error
     try:
-        file = parquet.ParquetFile(path)
-        for group in range(file.num_row_groups):
-            if file.metadata.row_group(group).num_rows:
-                yield table_of_arrow(file.read_row_group(group), path)
+        with parquet.ParquetFile(path) as file:
+            yield file
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{path} is not a complete Parquet file: {str(error).splitlines()[0]}") from error
+
+
+def _n_rows(path: Path) -> int:
+    with _opened(path) as file:
+        return int(file.metadata.num_rows)
 
 
 def sample_table(folder: Path, seed: int) -> tuple[Table, list[IntArray]]:
     """Return at most 100,000 random rows of a directory, and their indices in each of its files, ascending."""
     files = parquet_files(folder)
-    lengths = [sum(piece.n_rows for piece in pieces(path)) for path in files]
+    lengths = [_n_rows(path) for path in files]
     n = sum(lengths)
     if not n:
         raise ValueError(f"The files of {folder} have no rows.")
@@ -64,6 +76,9 @@ def sample_table(folder: Path, seed: int) -> tuple[Table, list[IntArray]]:
     for part in parts:
         if part.names != first.names:
             raise ValueError(f"{part.source} must have the columns of {first.source}: {', '.join(first.names)}.")
+        for name, own, other in zip(first.names, part.columns, first.columns, strict=True):
+            if own.dtype.kind != other.dtype.kind:
+                raise ValueError(f"{part.source} must have numbers, text or dates in {name!r}, as {first.source} has.")
     columns = tuple(np.concatenate(column) for column in zip(*(part.columns for part in parts), strict=True))
     return replace(first, columns=columns, source=str(folder)), chosen
 
@@ -91,11 +106,11 @@ def learn_others(model: TableModel, folder: Path, sampled: list[IntArray], summe
         Adds up what a function gives for each file.
     """
     files, estimator = parquet_files(folder), model.estimator
-    if sum(map(len, sampled)) == sum(piece.n_rows for path in files for piece in pieces(path)):
+    if sum(map(len, sampled)) == sum(map(_n_rows, files)):
         return model
     estimator.begin_stream()
     lean = replace(model, estimator=estimator.without_state())
-    functions = estimator.stream_.functions
+    functions = estimator.stream_.functions.lean()
     tasks = [(lean, functions, path.resolve(), rows) for path, rows in zip(files, sampled, strict=True)]
     sums = summed(_sums_of_file, tasks)
     estimator.add_sums(sums)
