@@ -39,7 +39,7 @@ _WORTH_DROPPING = 0.25
 #: Numbers of leading functions among which the height and the width of a block are chosen, as shares of the rank. Each
 #: height in use costs a panel: few heights keep products fast.
 _SHARES = (0.0, 0.12, 0.18, 0.27, 0.42, 0.65, 1.0)
-#: Share of the blocks of C from which on C counts as dense: it is then trimmed only where it has most of the floats, and
+#: Share of the blocks of C from which on C counts as dense: it is trimmed only where it has most of the floats, and
 #: plans expect all of its entries to be stored.
 SPARSE = 0.9
 #: Shares of the blocks of C that are kept, and the expected shares of the entries of these blocks that are stored: 0.30
