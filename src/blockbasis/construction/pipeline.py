@@ -52,7 +52,7 @@ _PASS_ENTRIES = 2**18
 #: Largest ratio of the diagonal of a Cholesky factor for which the Gram matrix is accurate enough.
 _ILL_CONDITIONED = 1e3
 #: Share of the squared error that a multiple of the identity may add to an indefinite C.
-_SHIFT_SHARE = 2e-2
+SHIFT_SHARE = 2e-2
 
 T = TypeVar("T")
 
@@ -330,23 +330,23 @@ def _cut_off(
     return inner, None if cutoff is None else Cutoff(1 - inner.density, math.sqrt(error) / norm if norm else 0.0)
 
 
-def semidefinite_draft(matrix: KernelMatrix, draft: Draft, error: float) -> Draft:
+def semidefinite_draft(matrix: KernelMatrix, draft: Draft, error: float, share: float = SHIFT_SHARE) -> Draft:
     """The draft with C positive semi-definite, unless blocks were dropped by a cutoff.
 
-    ``error`` is the squared error that the draft has or may have.
+    ``error`` is the squared error that the draft has or may have; a multiple of the identity may add ``share`` of it.
     """
     # C of all blocks, with no diagonal part subtracted, is semi-definite up to rounding.
     exact = matrix.dtype == np.float64 and draft.inner.full
     if (exact and not draft.has_diagonal) or (draft.cutoff is not None and draft.cutoff.dropped):
         return draft
-    inner = semidefinite_inner(draft.inner, float(np.finfo(matrix.dtype).eps), _SHIFT_SHARE * error)
+    inner = semidefinite_inner(draft.inner, float(np.finfo(matrix.dtype).eps), share * error)
     return draft if inner is draft.inner else replace(draft, inner=inner)
 
 
 def shift_reserve(draft: Draft) -> float:
     """Share of the allowed squared error to reserve for a multiple of the identity that C may need."""
     indefinite = draft.inner.density < 1 or draft.has_diagonal
-    return 1.5 * _SHIFT_SHARE if indefinite and draft.inner.shape[0] > DECOMPOSED else 0.0
+    return 1.5 * SHIFT_SHARE if indefinite and draft.inner.shape[0] > DECOMPOSED else 0.0
 
 
 # --- the pass over the points ----------------------------------------------------------------------------------------

@@ -21,19 +21,26 @@ from blockbasis.operators.inner import InnerMatrix
 #: Negative eigenvalues below this many rounding units of the largest diagonal entry are rounding errors.
 _ROUNDINGS = 10.0
 #: All eigenpairs of components of at most this many columns are computed; only the lowest ones of larger components.
-DECOMPOSED = 1500
-#: Width of a block of the Krylov space, and number of blocks: the space holds a few hundred of the lowest eigenvectors.
+DECOMPOSED = 400
+#: Least width of a block of the Krylov space, columns of C for each unit of the width, and number of blocks. The space
+#: holds a few hundred of the lowest eigenvectors, more where a factorization takes longer.
 _BLOCK_WIDTH = 32
+_COLUMNS_PER_WIDTH = 256
 _BLOCKS = 12
-#: First trial shift as a multiple of the negligible shift, and the factor from one trial shift to the next.
-_FIRST_SHIFT = 16.0
-_STEP_UP = 2.0
+#: First trial shift as a multiple of the allowed shift, and the factor from one trial shift to the next.
+_FIRST_SHIFT = 6.0
+_STEP_UP = 1.5
+#: Multiple of the allowed shift that is accepted: a further removal takes longer than a better shift is worth.
+_ACCEPTED = 1.15
 #: A removal of the lowest eigenpairs usually reduces the lowest eigenvalue to this share: the entries of the removed
 #: part in dropped blocks stay zero. Largest number of removals.
 _LOWERED = 0.7
 _REMOVALS = 6
-#: Rounding units of the largest diagonal entry that a shift must exceed for factorizations in float32.
+#: Float32 units of the largest diagonal entry that a shift must exceed for factorizations in float32, and that are
+#: added to such a shift: the least shifts that succeed in float32 and in float64 differ by a tenth of a unit.
 _SINGLE_SAFE = 100.0
+_SINGLE_MARGIN = 5.0
+_SINGLE = np.dtype(np.float32)
 _DOUBLE = np.dtype(np.float64)
 
 
@@ -97,12 +104,27 @@ def _semidefinite_component(component: InnerMatrix, rounding: float, smallest: f
         smallest = max(negligible, float(np.finfo(np.float64).tiny))
         return _without_negative_part(component, C, smallest, smallest)
     smallest = max(smallest, negligible, float(np.finfo(np.float64).tiny))
-    if _cholesky(C, smallest) is None:  # one factorization shows that a large component has negative eigenvalues
+    if _cholesky(C, smallest, _precision(C, smallest)) is None:
         return _without_negative_part(component, C, smallest, _FIRST_SHIFT * smallest)
     if _cholesky(C, negligible) is not None:
         return component if exact == negligible else _shifted(component, C, negligible)
     between = math.sqrt(negligible * smallest)
-    return _shifted(component, C, smallest if _cholesky(C, between) is None else between)
+    return _shifted(component, C, _safe(C, smallest) if _cholesky(C, between) is None else between)
+
+
+def _precision(C: FloatArray, shift: float) -> np.dtype[Any]:
+    """Float32 where its rounding is far below the shift."""
+    return _SINGLE if shift > _SINGLE_SAFE * _single_unit(C) else _DOUBLE
+
+
+def _safe(C: FloatArray, shift: float) -> float:
+    """The shift, and a margin for the rounding of a factorization in float32."""
+    return shift + _SINGLE_MARGIN * _single_unit(C) if _precision(C, shift) == _SINGLE else shift
+
+
+def _single_unit(C: FloatArray) -> float:
+    """Float32 rounding unit of the largest diagonal entry."""
+    return float(np.finfo(np.float32).eps) * float(np.diagonal(C).max())
 
 
 def _shifted(component: InnerMatrix, C: FloatArray, shift: float) -> InnerMatrix:
@@ -113,13 +135,11 @@ def _shifted(component: InnerMatrix, C: FloatArray, shift: float) -> InnerMatrix
 
 def _without_negative_part(component: InnerMatrix, C: FloatArray, smallest: float, trial: float) -> InnerMatrix:
     """C minus its lowest eigenpairs in the kept blocks, plus a shift that makes C definite."""
-    # Only the last factorization must be in float64: the others lead to Ritz pairs.
-    safe = smallest > _SINGLE_SAFE * float(np.finfo(np.float32).eps) * float(np.diagonal(C).max())
-    dtype = np.dtype(np.float32) if safe and len(C) > DECOMPOSED else C.dtype
+    dtype = _precision(C, smallest) if len(C) > DECOMPOSED else _DOUBLE
     zeros = None if component.full else component.with_entries(np.ones_like(C)).todense() == 0
     shift, factor = _definite_shift(C, trial, dtype)
     for _ in range(_REMOVALS):
-        if shift <= smallest:
+        if shift <= _ACCEPTED * smallest:
             break
         values, vectors = _lowest_eigenpairs(C, factor)
         removed = (vectors * values.astype(vectors.dtype)) @ vectors.T
@@ -132,12 +152,12 @@ def _without_negative_part(component: InnerMatrix, C: FloatArray, smallest: floa
     del factor
     if len(C) <= DECOMPOSED:
         if shift <= smallest:
-            return _shifted(component, C, smallest)
+            return _shifted(component, C, shift)
         lowest = float(np.abs(negative_eigenpairs(C)[0]).max(initial=0.0))
         return _shifted(component, C, lowest + smallest)
-    if shift > smallest:  # a smaller shift may suffice after the last removal
-        shift = max(shift / _STEP_UP, smallest)
-    return _shifted(component, C, _definite_shift(C, shift, _DOUBLE)[0])
+    if shift > _ACCEPTED * smallest:  # a smaller shift may suffice after the last removal
+        shift = _definite_shift(C, max(shift / _STEP_UP, smallest), dtype)[0]
+    return _shifted(component, C, _safe(C, shift))
 
 
 def _definite_shift(C: FloatArray, shift: float, dtype: np.dtype[Any]) -> tuple[float, FloatArray]:
@@ -157,10 +177,11 @@ def _lowest_eigenpairs(C: FloatArray, factor: FloatArray) -> tuple[FloatArray, F
     height = C.shape[0]
     if height <= DECOMPOSED:
         return negative_eigenpairs(C)
-    start = np.random.default_rng(0).standard_normal((height, _BLOCK_WIDTH))
+    width = max(_BLOCK_WIDTH, height // _COLUMNS_PER_WIDTH)
+    start = np.random.default_rng(0).standard_normal((height, width))
     space = np.linalg.qr(start)[0].astype(factor.dtype, copy=False)
     for _ in range(_BLOCKS - 1):
-        block = linalg.cho_solve((factor, True), space[:, -_BLOCK_WIDTH:], check_finite=False)
+        block = linalg.cho_solve((factor, True), space[:, -width:], check_finite=False)
         for _ in range(2):  # once is not enough for orthogonality to rounding
             block -= space @ (space.T @ block)
         space = np.concatenate((space, np.linalg.qr(block)[0]), axis=1)

@@ -27,6 +27,7 @@ from blockbasis.construction.inner_matrix import (
 )
 from blockbasis.construction.method import FAST, SampleSizes
 from blockbasis.construction.pipeline import (
+    SHIFT_SHARE,
     Construction,
     Draft,
     assemble,
@@ -63,6 +64,8 @@ _WORTH_TRIMMING_DENSE = 0.5
 _TRIMMED_SHARE = 0.12
 #: Share of the allowed squared error to reserve for the repair of a C that trimming makes indefinite.
 _REPAIR_SHARE = 0.05
+#: A multiple of the identity may take this share of the squared error that is still allowed.
+_SPARE_SHARE = 0.5
 #: Shares of the allowed squared error above which the repair of one block row of C, and of all, is too large.
 _MAX_CHANGE = 0.1
 _MAX_CHANGES = 1.0
@@ -283,8 +286,11 @@ class _Builder:
                 leading = [own[:, :rank] for own, rank in zip(values, ranks, strict=True)]
                 if trimmed_share > 0:
                     result, leading = self.trimmed(truncated, leading, share, max_share)
-                indefinite, result = result, semidefinite_draft(matrix, result, allowed)
                 if result is not truncated:
+                    measured, share = self.measure(result, leading)
+                shift_share = max(SHIFT_SHARE, _SPARE_SHARE * (1 - share))
+                indefinite, result = result, semidefinite_draft(matrix, result, allowed, shift_share)
+                if result is not indefinite:
                     measured, share = self.measure(result, leading)
                 if share <= 1:
                     return result, leading, measured

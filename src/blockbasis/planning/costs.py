@@ -29,8 +29,8 @@ _OPERATIONS_PER_ENTRY = 200.0
 #: Calls of NumPy functions, for the whole construction and for each cluster, each as long as that of a small block.
 _CALLS = 1_500
 _CALLS_PER_CLUSTER = 150
-#: Cholesky factorizations of C, and Krylov spaces that take as long, while negative eigenvalues are removed.
-_REPAIR_FACTORIZATIONS = 10.0
+#: Cholesky factorizations of C in float64 that take as long as the removal of negative eigenvalues.
+_REPAIR_FACTORIZATIONS = 5.0
 #: Arrays of the size of a sampled block that a thread has at once: the entries and a scaled copy all the time, the
 #: distances or a factorization for a part of it.
 _BLOCK_COPIES = 2.5

@@ -35,8 +35,10 @@ _MAX_CLUSTERS = 12.0
 #: Of two numbers of clusters that differ by less than this share only one is surveyed.
 _SAME_NUMBER = 0.1
 #: Another number of clusters is preferred where its cost is below this share of the present cost: the minimum is flat.
-#: A larger number of small clusters must improve more: its survey is less accurate, and construction takes longer.
+#: A larger number of small clusters must improve more: its survey is less accurate, and construction takes longer. The
+#: second number is for the first choice, from which the search goes on; the third one is for the steps of the search.
 _IMPROVEMENT = 0.95
+_IMPROVEMENT_OF_MANY = 0.8
 _IMPROVEMENT_OF_SMALL = 0.6
 #: Factors of the number of clusters whose cost is predicted, to choose the next number to survey.
 _FACTORS = (0.5, 0.7, 1.4, 2.0)
@@ -105,7 +107,7 @@ def search_clusters(request: Request, partitioner: Partitioner, rng: np.random.G
         survey_of_many = surveys(many, limit=limit)
         if not first.complete and survey_of_many.complete:  # the best number may be in between
             surveys(round(math.sqrt(start * many)), limit=survey_of_many.stored)
-        best = min(surveys.by_number, key=lambda k: _cost(request, surveys.by_number[k]))
+        best = _first_choice(request, surveys.by_number)
         while not surveys.by_number[best].complete and max(surveys.by_number) < largest:  # clusters are too large
             best = surveys(min(2 * max(surveys.by_number), largest)).n_requested
     current = surveys.by_number[best]
@@ -114,6 +116,15 @@ def search_clusters(request: Request, partitioner: Partitioner, rng: np.random.G
     best = current.n_requested
     surveys(best)  # to its end, where every survey was stopped
     return [surveys.by_number[best], *(each for k, each in surveys.by_number.items() if k != best)]
+
+
+def _first_choice(request: Request, by_number: dict[int, Survey]) -> int:
+    """The number of clusters of least cost; the best smaller number where the cost is not much less than there."""
+    costs = {k: _cost(request, result) for k, result in by_number.items()}
+    best = min(costs, key=lambda k: costs[k])
+    improvement = _IMPROVEMENT if request.cached or request.goal.memory is not None else _IMPROVEMENT_OF_MANY
+    fewer = [k for k in costs if k < best and costs[best] >= improvement * costs[k]]
+    return min(fewer, key=lambda k: costs[k], default=best)
 
 
 def _surveyed_enough(request: Request) -> bool:
