@@ -39,13 +39,12 @@ _WORTH_DROPPING = 0.25
 #: Numbers of leading functions among which the height and the width of a block are chosen, as shares of the rank. Each
 #: height in use costs a panel: few heights keep products fast.
 _SHARES = (0.0, 0.12, 0.18, 0.27, 0.42, 0.65, 1.0)
-#: Share of the blocks of C from which on C counts as dense: it is trimmed only where it has most of the floats, and
-#: plans expect all of its entries to be stored.
+#: Share of the blocks of C from which on C counts as dense: it is trimmed only where it has most of the floats.
 SPARSE = 0.9
-#: Shares of the blocks of C that are kept, and the expected shares of the entries of these blocks that are stored: 0.30
-#: to 0.45 of the entries were measured where few blocks are kept, and 0.5 to 0.6 where half of them are or more.
-_KEPT_SHARES = (0.3, 0.7, SPARSE)
-_STORED_SHARES = (0.35, 0.55, 1.0)
+#: Shares of the entries of C that are in kept blocks, and the expected shares of these entries that are stored: 0.2 to
+#: 0.45 were measured for small shares, 0.45 to 0.75 for two thirds, and 0.5 to 0.9 for nearly all entries.
+_KEPT_SHARES = (0.3, 0.6, SPARSE, 0.95)
+_STORED_SHARES = (0.4, 0.55, 0.75, 1.0)
 #: Bisection steps for the price of a stored entry.
 _HALVINGS = 40
 
@@ -283,7 +282,7 @@ def transformed_inner(inner: InnerMatrix, factors: Sequence[FloatArray | None]) 
 
 
 def expected_share(density: float) -> float:
-    """Share of the entries of kept off-diagonal blocks that are expected to be stored."""
+    """Share of the entries of kept blocks that is expected to be stored; kept blocks have ``density`` of all entries."""
     return float(np.interp(density, _KEPT_SHARES, _STORED_SHARES))
 
 

@@ -103,6 +103,8 @@ def _semidefinite_component(component: InnerMatrix, rounding: float, smallest: f
         # The nearest semi-definite matrix is cheap to compute, and needs a shift of the size of rounding only.
         smallest = max(negligible, float(np.finfo(np.float64).tiny))
         return _without_negative_part(component, C, smallest, smallest)
+    if component.full and _cholesky(C, exact) is not None:  # semi-definite by construction where nothing is subtracted
+        return component
     smallest = max(smallest, negligible, float(np.finfo(np.float64).tiny))
     if _cholesky(C, smallest, _precision(C, smallest)) is None:
         return _without_negative_part(component, C, smallest, _FIRST_SHIFT * smallest)

@@ -43,7 +43,7 @@ from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.entries import Entries
 from blockbasis.planning.allocation import Allocation
 from blockbasis.planning.check import HeldOutCheck, Measured
-from blockbasis.planning.costs import floats_beside_product
+from blockbasis.planning.costs import dense_floats, floats_beside_product
 from blockbasis.planning.plan import Plan
 from blockbasis.planning.survey import DROPPED_SHARE
 
@@ -347,7 +347,8 @@ class _Builder:
         Each trial corrects the prediction by the ratio of predicted and measured error of the previous trial.
         ``target`` is the share of the allowed error to reach.
         """
-        trimmed = expected_share(draft.inner.density) if self.trimming_pays(draft) else 1.0
+        kept = draft.inner.stored / max(dense_floats(draft.inner.shape[0]), 1)
+        trimmed = expected_share(kept) if self.trimming_pays(draft) else 1.0
         factors = _corrections(draft, measured)
         allocation = self.allocation(draft, diagonal=self.carries_diagonal(draft), factors=factors, trimmed=trimmed)
         best = draft.ranks, measured, share

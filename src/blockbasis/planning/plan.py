@@ -49,9 +49,9 @@ class Plan:
     least_gains : ndarray of shape (n_clusters,) or None
         Squared error that a function of each cluster is expected to remove at least; None if it is not known.
     density : float
-        Expected share of the off-diagonal blocks of C that is kept.
+        Expected share of the entries of C that are in kept blocks.
     trimmed : float
-        Expected share of the entries of these blocks that is stored.
+        Expected share of these entries that is stored.
     norm : float
         Squared Frobenius norm of K, estimated.
     kernel : Kernel

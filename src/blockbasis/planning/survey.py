@@ -117,9 +117,9 @@ class Survey:
     inner : float
         Floats of C, which ``stored`` includes.
     density : float
-        Share of the blocks of C that are kept.
+        Share of the entries of C in blocks that are kept.
     trimmed : float
-        Share of the entries of these blocks that is expected to be stored.
+        Share of these entries that is expected to be stored.
     complete : bool
         False where the surveyed ranks do not reach the tolerance.
     diagonal : bool
@@ -345,34 +345,40 @@ def _summary(
     goal, method, norm = request.goal, request.method, request.norm
     budget = DROPPED_SHARE * goal.tol**2 * norm if goal.tol is not None and method.cutoff is None else 0.0
     related = _related(clusters, selected, weights, budget)
-    n_clusters = float(weights.sum())
-    trimmed = expected_share(float(weights @ related.sum(axis=1)) / n_clusters**2) if budget > 0 else 1.0
-
-    def related_ranks(ranks: FloatArray) -> FloatArray:
-        return trimmed * (related @ ranks) + (1 - trimmed) * ranks
-
     diagonal = method.diagonal and (goal.tol is None or any(each.diagonal for each in clusters))
-    allocation = Allocation(
-        residuals=[each.residuals for each in clusters],
-        sizes=np.array([each.size for each in clusters]),
-        weights=weights,
-        related=related_ranks,
-        fixed=float(request.n_points) if diagonal else 0.0,
-        per_function=np.zeros(len(clusters)),
-    )
-    if goal.memory is not None:
-        ranks, price = allocation.affordable(goal.memory)
-        expected, complete = ranks, True
-    else:
+
+    def allocated(trimmed: float) -> tuple[Allocation, IntArray, float]:
+        allocation = Allocation(
+            residuals=[each.residuals for each in clusters],
+            sizes=np.array([each.size for each in clusters]),
+            weights=weights,
+            related=lambda ranks: trimmed * (related @ ranks) + (1 - trimmed) * ranks,
+            fixed=float(request.n_points) if diagonal else 0.0,
+            per_function=np.zeros(len(clusters)),
+        )
+        if goal.memory is not None:
+            return allocation, *allocation.affordable(goal.memory)
         # A ridge has no effect here: a survey does not estimate the spectral norm of the error.
-        allowed = _allowed(request, partition)
-        ranks, price = allocation.within(allowed)
-        complete = allocation.error(ranks) <= allowed
+        return allocation, *allocation.within(_allowed(request, partition))
+
+    allocation, ranks, price = allocated(1.0)
+    density, trimmed = _entry_density(related, weights, ranks), 1.0
+    if budget > 0 and density < 1:  # the ranks, and with them the density, depend on the share that is stored
+        trimmed = expected_share(density)
+        allocation, ranks, price = allocated(trimmed)
+        density = _entry_density(related, weights, ranks)
+    complete, expected = True, ranks
+    if goal.memory is None:
+        complete = allocation.error(ranks) <= _allowed(request, partition)
         expected = allocation.within(_EXPECTED_SHARE * goal.allowed(norm))[0]
-    inner = 0.5 * float((weights * ranks) @ related_ranks(ranks.astype(np.float64)))
-    kept = 0.5 * float((weights * ranks) @ (related @ ranks))
-    density = min(1.0, kept / max(0.5 * float(weights @ ranks) ** 2, 1.0))
+    inner = 0.5 * float((weights * ranks) @ allocation.related(ranks.astype(np.float64)))
     return Survey(k, partition, allocation, ranks, expected, price, norm, inner, density, trimmed, complete, diagonal)
+
+
+def _entry_density(related: FloatArray, weights: FloatArray, ranks: IntArray) -> float:
+    """Share of the entries of C in blocks that are kept."""
+    kept = float((weights * ranks) @ (related @ ranks))
+    return min(1.0, kept / max(float(weights @ ranks) ** 2, 1.0))
 
 
 def _allowed(request: Request, partition: Partition) -> float:
