@@ -70,6 +70,11 @@ class _BlasLimit:
             release = self._lock.release
             os.register_at_fork(before=self._lock.acquire, after_in_parent=release, after_in_child=release)
 
+    @property
+    def holders(self) -> int:
+        """Number of Python threads that hold the limit."""
+        return self._holders
+
     def acquire(self) -> None:
         with self._lock:
             if self._holders == 0:
@@ -130,9 +135,10 @@ def map_threads(
 ) -> list[T]:
     """Return ``[function(*task) for task in tasks]``, computed by ``n_jobs`` threads.
 
+    Python threads that compute at the same time share these threads: more of them would wait for the interpreter lock.
     If ``stage`` is given, every finished task is reported as progress of this stage.
     """
-    tasks = list(tasks)
+    tasks, n_jobs = list(tasks), max(1, n_jobs // max(1, _blas_limit.holders))
     count = counting(stage, len(tasks))
 
     def counted(*task: Any) -> T:

@@ -282,7 +282,7 @@ def transformed_inner(inner: InnerMatrix, factors: Sequence[FloatArray | None]) 
 
 
 def expected_share(density: float) -> float:
-    """Share of the entries of kept blocks that is expected to be stored; kept blocks have ``density`` of all entries."""
+    """Expected share of the entries of kept blocks that is stored, where these blocks have `density` of all entries."""
     return float(np.interp(density, _KEPT_SHARES, _STORED_SHARES))
 
 
