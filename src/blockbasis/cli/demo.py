@@ -15,8 +15,8 @@ import blockbasis as bb
 from blockbasis._utils.typing import FloatArray
 from blockbasis.cli import options
 from blockbasis.cli.console import Output, StageClock, progress_bars, running
+from blockbasis.cli.descriptions import chosen_line, scorecard_table
 from blockbasis.cli.files import in_bytes
-from blockbasis.cli.fit import chosen_line, scorecard_table
 from blockbasis.cli.reporting import check_report, command_line, write_report
 from blockbasis.datasets import unit_cube_mixture
 from blockbasis.report import DataTable, Page, Section, factorization_page, model_page
