@@ -21,11 +21,17 @@ from blockbasis._utils.typing import FloatArray
 from blockbasis.estimators.ridge_cv import KernelRidgeClassifierCV, KernelRidgeCV
 from blockbasis.tables.encoding import TableEncoder, encode, learn_encoder
 from blockbasis.tables.model import TableModel
-from blockbasis.tables.scorecard import Scorecard, classification_scorecard, regression_scorecard
+from blockbasis.tables.scorecard import (
+    LINEAR,
+    MAJORITY,
+    MEAN,
+    OURS,
+    Scorecard,
+    classification_scorecard,
+    regression_scorecard,
+)
 from blockbasis.tables.table import Column, Table, missing
 
-#: Names of the models in a scorecard.
-OURS, LINEAR, MEAN, MAJORITY = "kernel model", "linear model", "mean", "most frequent class"
 #: Smallest number of rows with a target.
 MIN_ROWS = 10
 _RIDGES = np.geomspace(1e-3, 1e5, 17)
