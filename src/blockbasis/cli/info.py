@@ -1,4 +1,4 @@
-"""Command info: what a file of the library holds."""
+"""Command info: description of a saved model or factorization."""
 
 from __future__ import annotations
 

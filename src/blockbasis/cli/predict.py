@@ -71,7 +71,7 @@ def predict(
 
 
 def load_model(path: Path) -> TableModel:
-    """Return the model of a file; raise a ValueError if the file holds something else of ours."""
+    """Return the model of a file; raise a ValueError if the file holds another object of the package."""
     if not path.exists():
         raise FileNotFoundError(f"There is no file {path}.")
     if path.is_dir():
@@ -102,7 +102,7 @@ def _of_file(model: TableModel, path: Path, keep: tuple[str, ...], interval: flo
 
 
 def _of_table(model: TableModel, table: Table, keep: tuple[str, ...], interval: float | None, proba: bool) -> Part:
-    """Return the columns of the output, the target where the table has it, and notes."""
+    """Return the columns of the output, the target if the table has it, and notes."""
     truth = table.column(model.target) if model.target in table.names else None
     if truth is not None and len(table.names) > 1:
         table = table.without(model.target)

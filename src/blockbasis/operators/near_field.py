@@ -55,7 +55,7 @@ _MOST_CLUSTERS = 64
 
 @dataclass(frozen=True, eq=False)
 class NearField:
-    """What the correction is computed from.
+    """Data from which corrections are computed.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Reports of a fitted model and of a factorization: which figures and tables, and what they say."""
+"""Reports of a fitted model and of a factorization: their sections, figures, tables and text."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ def tested_again(model: TableModel, prepared: Prepared) -> tuple[TableModel, Eva
 def _targets(
     column: Column, task: str | None, target: str, table: Table, notes: list[str]
 ) -> tuple[str, npt.NDArray[Any]]:
-    """Return the task and the targets; what was decided is added to the notes."""
+    """Return the task and the targets; a note is added if the task is chosen and numbers may be classes."""
     if len(column) < MIN_ROWS:
         raise ValueError(
             f"{table.source} must have at least {MIN_ROWS} rows with a value of {target!r}. Got {len(column)} instead."

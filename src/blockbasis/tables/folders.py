@@ -95,7 +95,7 @@ def _rows_of(path: Path, rows: IntArray) -> Iterator[Table]:
 
 
 def learn_others(model: TableModel, folder: Path, sampled: list[IntArray], summed: Summed) -> TableModel:
-    """Return the model after all rows of a directory but those that it was fitted, or tested, with.
+    """Return the model after it has learnt the rows of a directory that were neither fitted nor tested before.
 
     Parameters
     ----------
