@@ -12,6 +12,7 @@ from scipy.spatial.distance import cdist
 from threadpoolctl import threadpool_limits
 
 import blockbasis as bb
+from blockbasis._utils import tiling
 from blockbasis.datasets import unit_cube_mixture
 
 settings.register_profile(
@@ -100,6 +101,12 @@ def relative():
         return np.linalg.norm(dense - K) / np.linalg.norm(K)
 
     return distance
+
+
+@pytest.fixture
+def tiles_of(monkeypatch):
+    """Function that sets the number of entries of a tile for the whole package."""
+    return lambda entries: monkeypatch.setattr(tiling, "TILE_ENTRIES", entries)
 
 
 @pytest.fixture
