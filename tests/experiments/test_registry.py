@@ -33,6 +33,15 @@ TINY = {
     "regression": {"budgets": [10]},
     "gauss-transform": {"sizes": [60, 120]},
 }
+#: Experiments with several data sets that all take the same way: one is run.
+ONE_DATA_SET = (
+    "error-vs-memory",
+    "synthetic-memory",
+    "error-vs-bandwidth",
+    "regression",
+    "linear-time",
+    "f1-vs-bandwidth",
+)
 
 
 def tiny(name):
@@ -42,7 +51,7 @@ def tiny(name):
         parts = [{**part, "values": steps[part["varied"]]} for part in parts]
     if name == "alternating":
         parts = parts[:3]
-    if name in ("error-vs-memory", "synthetic-memory", "error-vs-bandwidth", "regression"):
+    if name in ONE_DATA_SET:
         parts = [part for part in parts if part["data"] == parts[0]["data"]]
     return parts
 
