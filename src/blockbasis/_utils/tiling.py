@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from blockbasis._utils.typing import IntArray
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import IntArray
 
 #: Default number of entries of a tile: 64 MiB in float64.
 TILE_ENTRIES = 2**23

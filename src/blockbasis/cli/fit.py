@@ -18,9 +18,11 @@ from blockbasis.cli.folders import check_source, summing
 from blockbasis.cli.reporting import check_report, command_line, write_report
 from blockbasis.operators.storage import save
 from blockbasis.report import model_page
-from blockbasis.tables import TableModel, check_data, fit_prepared, prepare_table, read_table
-from blockbasis.tables.fitting import tested_again
+from blockbasis.tables.checks import check_data
+from blockbasis.tables.fitting import fit_prepared, prepare_table, tested_again
 from blockbasis.tables.folders import learn_others, sample_table
+from blockbasis.tables.model import TableModel
+from blockbasis.tables.reading import read_table
 
 
 def fit(

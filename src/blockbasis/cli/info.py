@@ -19,7 +19,7 @@ from blockbasis.cli.descriptions import (
 )
 from blockbasis.cli.files import in_bytes, size_of
 from blockbasis.operators.storage import load
-from blockbasis.tables import TableModel
+from blockbasis.tables.model import TableModel
 
 
 def info(

@@ -13,10 +13,12 @@ from blockbasis.cli.console import Output, running
 from blockbasis.cli.files import TABLES, check_output, csv_text, write_table
 from blockbasis.cli.folders import check_source, mapping
 from blockbasis.operators.storage import load
-from blockbasis.tables import Table, TableModel, encode, read_table
+from blockbasis.tables.encoding import encode
 from blockbasis.tables.folders import parquet_files, pieces
+from blockbasis.tables.model import TableModel
+from blockbasis.tables.reading import read_table
 from blockbasis.tables.scorecard import classification_scorecard, regression_scorecard
-from blockbasis.tables.table import missing
+from blockbasis.tables.table import Table, missing
 
 #: Columns of the output, the target or None, and notes.
 Part: TypeAlias = tuple[dict[str, Any], Any, list[str]]

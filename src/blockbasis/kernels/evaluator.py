@@ -11,7 +11,6 @@ import numpy as np
 from blockbasis._utils.tiling import ranges
 from blockbasis._utils.typing import FloatArray, Index, IntArray
 from blockbasis.kernels.base import Kernel, diagonal_chunks
-from blockbasis.kernels.combined import Zero
 from blockbasis.kernels.function import CallableKernel
 
 #: Rows of a strip when all entries are evaluated.
@@ -168,7 +167,7 @@ class KernelMatrix:
 def _check_scale(kernel: Kernel, dtype: np.dtype[np.floating]) -> None:
     """Raise a ValueError if squared values of the kernel overflow or underflow."""
     own = kernel.at_zero
-    if own is not None and not isinstance(kernel, Zero):
+    if own is not None:
         _check_values(kernel, own + kernel.noise, dtype)
 
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from blockbasis._utils.typing import FloatArray
 from blockbasis.accuracy import relative_error
-from blockbasis.baselines import Approximation, approximate
-from blockbasis.baselines.protocol import LowRank
+from blockbasis.baselines.approximate import approximate
+from blockbasis.baselines.protocol import Approximation, LowRank
 from blockbasis.exceptions import PerformanceWarning
 from blockbasis.experiments.framework import points
 from blockbasis.experiments.framework.base import Result, Row, Table, Verdict
