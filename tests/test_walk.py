@@ -35,6 +35,10 @@ def test_the_modules_of_the_package_that_another_one_imports_are_found():
     assert "blockbasis.tables.fitting" not in graph["blockbasis.tables.checks"]  # a type alone
 
 
+def test_chains_of_imports_are_not_longer_than_they_were():
+    assert len(walk.longest_chain(walk.imports())) <= 26
+
+
 def test_functions_that_a_factorization_calls_are_counted():
     found = walk.walk(n_points=300, tol=0.1)
     assert {"_api.py", "partition.py", "construction/pipeline.py"} <= found.files
