@@ -176,7 +176,7 @@ def _check_values(kernel: Kernel, own: float, dtype: np.dtype[np.floating]) -> N
     if own != 0 and not low <= own <= high:
         raise ValueError(
             f"A kernel of {dtype} must have k(x, x) between {low:g} and {high:g}. Got {own:g} for "
-            f"{kernel!r} instead: scale the kernel, and what is learnt with it."
+            f"{kernel!r} instead: multiply the kernel by a constant, and ridges and noise by the same constant."
         )
 
 
