@@ -44,14 +44,14 @@ ONE_DATA_SET = (
 )
 
 
-def tiny(name):
+def tiny(name, all_data=False):
     parts = [{**part, **TINY[name]} for part in EXPERIMENTS[name].parts(True)]
     if name == "complexity":
         steps = {"points": [150, 300], "clusters": [3, 6], "rank": [4, 8]}
         parts = [{**part, "values": steps[part["varied"]]} for part in parts]
     if name == "alternating":
         parts = parts[:3]
-    if name in ONE_DATA_SET:
+    if name in ONE_DATA_SET and not all_data:
         parts = [part for part in parts if part["data"] == parts[0]["data"]]
     return parts
 
@@ -80,6 +80,16 @@ def test_from_settings_to_picture_and_verdict(name, small_data, tmp_path):
         assert len(list(csv.DictReader(stream))) == len(result.rows)
     again = run(EXPERIMENTS[name], parts=parts, folder=tmp_path)
     assert again.rows == result.rows
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
+@pytest.mark.parametrize("name", ONE_DATA_SET)
+def test_every_data_set_has_rows_and_a_part_of_the_verdict(name, small_data, tmp_path):
+    parts = tiny(name, all_data=True)
+    result = run(EXPERIMENTS[name], parts=parts, folder=tmp_path)
+    assert {row["data"] for row in result.rows} == {part["data"] for part in parts}
+    assert result.verdict().sentence.endswith(".")
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
