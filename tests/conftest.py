@@ -23,6 +23,7 @@ settings.register_profile(
     max_examples=25,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
+settings.register_profile("all", settings.get_profile("blockbasis"), max_examples=50)  # of make test-all
 settings.load_profile("blockbasis")
 
 #: Every radial kernel of the package beside its formula in the distance t and the bandwidth h, written out by hand.
