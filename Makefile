@@ -14,7 +14,7 @@ test: $(VENV)/.test
 
 # Also the tests marked "slow", which repeat claims of the others with more cases or more points.
 test-all: $(VENV)/.test
-	$(BIN)/python -m pytest -n auto --dist worksteal -m ""
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "" --hypothesis-profile all
 
 # The oldest versions that pyproject.toml names, and the newest that can be had, each in an environment of its own.
 OLDEST := numpy==2.0.0 scipy==1.13.0 scikit-learn==1.6.0 joblib==1.4.0 threadpoolctl==3.5.0 pytest==8.0.0 pandas==2.2.2

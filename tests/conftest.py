@@ -12,6 +12,7 @@ from scipy.spatial.distance import cdist
 from threadpoolctl import threadpool_limits
 
 import blockbasis as bb
+from blockbasis._utils import tiling
 from blockbasis.datasets import unit_cube_mixture
 
 settings.register_profile(
@@ -22,6 +23,7 @@ settings.register_profile(
     max_examples=25,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
+settings.register_profile("all", settings.get_profile("blockbasis"), max_examples=50)  # of make test-all
 settings.load_profile("blockbasis")
 
 #: Every radial kernel of the package beside its formula in the distance t and the bandwidth h, written out by hand.
@@ -100,6 +102,12 @@ def relative():
         return np.linalg.norm(dense - K) / np.linalg.norm(K)
 
     return distance
+
+
+@pytest.fixture
+def tiles_of(monkeypatch):
+    """Function that sets the number of entries of a tile for the whole package."""
+    return lambda entries: monkeypatch.setattr(tiling, "TILE_ENTRIES", entries)
 
 
 @pytest.fixture

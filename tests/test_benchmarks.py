@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ import pytest
 import blockbasis as bb
 from tests.repeating import first_of
 
+MakePage = Callable[..., tuple[int, str]]
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
@@ -22,6 +25,18 @@ def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": source, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(BENCHMARKS / script), *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def make_page(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[MakePage]:
+    """The script page.py, run in this process: what it returns, and what it writes to standard error."""
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    page = importlib.import_module("page")
+    yield lambda *arguments: (page.main(list(arguments)), capsys.readouterr().err)
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(BENCHMARKS)):
+            del sys.modules[name]
 
 
 @pytest.fixture(scope="module")
@@ -68,9 +83,9 @@ def test_cells_that_are_done_are_not_run_again(results: Path) -> None:
     assert len((results / "grid.jsonl").read_text().splitlines()) == 1
 
 
-def test_page_is_made_from_the_results(results: Path, tmp_path: Path) -> None:
-    done = run("page.py", "--results", str(results), "--readme", str(tmp_path / "README.md"))
-    assert done.returncode == 0, done.stderr
+def test_page_is_made_from_the_results(results: Path, tmp_path: Path, make_page: MakePage) -> None:
+    code, said = make_page("--results", str(results), "--readme", str(tmp_path / "README.md"))
+    assert code == 0, said
     text = (tmp_path / "README.md").read_text()
     assert content(results, "engine")["commit"] in text
     assert "time over Nystroem's at the same error" in text
@@ -92,12 +107,12 @@ def test_grid_is_compared_with_an_earlier_commit(results: Path, tmp_path: Path) 
     assert "processor time at most a tenth of the earlier commit's: yes" in text
 
 
-def test_page_refuses_to_mix_commits(results: Path, tmp_path: Path) -> None:
+def test_page_refuses_to_mix_commits(results: Path, tmp_path: Path, make_page: MakePage) -> None:
     for suite in ("engine", "grid"):
         (tmp_path / f"{suite}.json").write_text(json.dumps(content(results, suite) | {"commit": suite}))
-    done = run("page.py", "--results", str(tmp_path), "--readme", str(tmp_path / "README.md"))
-    assert done.returncode == 1
-    assert "different commits" in done.stderr
+    code, said = make_page("--results", str(tmp_path), "--readme", str(tmp_path / "README.md"))
+    assert code == 1
+    assert "different commits" in said
     assert not (tmp_path / "README.md").exists()
 
 

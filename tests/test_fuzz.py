@@ -20,7 +20,7 @@ def failures(suite, most, seconds=20.0):
 
 
 def test_corrupted_forged_and_hostile_files():
-    cases = run("files", 0, 20.0, 400)
+    cases = run("files", 0, 20.0, 200)
     assert [case for case in cases if case[1] is not None] == []
     assert {kind for kind, _ in cases} == {"corrupted", "forged", "hostile"}
 
@@ -32,7 +32,7 @@ def test_kills():
 def test_a_wrong_result_would_be_seen(monkeypatch):
     """The checks are not empty: an operator that lies about its error, or is loaded as another, is found."""
     monkeypatch.setattr(bb, "load", lambda path: bb.factorize(np.eye(2), bb.Gaussian(1.0), n_clusters=1, rank=1, rng=0))
-    assert all(what == "another result" for kind, what in run("files", 0, 5.0, 10))
+    assert all(what == "another result" for kind, what in run("files", 0, 5.0, 5))
     assert calling(lambda: 1 / 0)[1].startswith("ZeroDivisionError")
     assert calling(lambda: np.float64(1e308) * 10)[1].startswith("stray warning")
     assert calling(lambda: "off by 1") == ("failed", "off by 1")
@@ -41,20 +41,20 @@ def test_a_wrong_result_would_be_seen(monkeypatch):
 
 
 def test_public_calls_are_compared_with_dense_references():
-    cases = run("inputs", 0, 60.0, 300)
+    cases = run("inputs", 0, 60.0, 150)
     assert [case for case in cases if case[1] is not None] == []
-    assert sum(kind == "right" for kind, _ in cases) >= 100
+    assert sum(kind == "right" for kind, _ in cases) >= 50
 
 
 def test_wrong_entries_would_be_seen(monkeypatch):
     """A kernel that is off by 1e-8 is found by the calls that take its entries."""
     right = bb.Gaussian.__call__
     monkeypatch.setattr(bb.kernels.Kernel, "__call__", lambda kernel, X, Y=None: right(kernel, X, Y) * (1 + 1e-8))
-    found = [what for _, what in run("inputs", 0, 60.0, 400) if what is not None]
+    found = [what for _, what in run("inputs", 0, 60.0, 150) if what is not None]
     assert any("entries off by" in what for what in found)
 
 
-@pytest.mark.parametrize("count", first_of([3, 4]))  # the fourth has heavy tails: half a minute
+@pytest.mark.parametrize("count", first_of([2, 3, 4]))  # the fourth has heavy tails: half a minute
 def test_tolerances(count):
     assert failures("tolerances", count, 60.0) == []
 

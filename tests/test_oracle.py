@@ -59,8 +59,10 @@ problems = st.builds(
     st.sampled_from(["one", "lengths", "metric", "scaled"]),
     st.floats(1e-2, 1e1),
 )
-oracle = settings(max_examples=170, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-few = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+oracle = settings(
+    max_examples=7 * settings.default.max_examples // 2, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+few = settings(max_examples=settings.default.max_examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @given(problems)

@@ -117,7 +117,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "KernelRidge.predict_interval": lambda: bb.KernelRidge(**SMALL).fit(X, Y).predict_interval(X),
     "KernelRidgeCV": lambda: bb.KernelRidgeCV(random_state=0).fit(X, Y).predict(X),
     "KernelRidgeClassifier": lambda: bb.KernelRidgeClassifier(**SMALL).fit(X, Y > 0).predict_proba(X),
-    "TableModel": lambda: _stored(fit_table(TABLE, "y", seed=0)[0]).predict(TABLE),
+    "TableModel": lambda: _stored(fit_table(TABLE, "y", seed=0)[0]).predict(TABLE)[0],
     "KernelRidgeClassifierCV": lambda: bb.KernelRidgeClassifierCV(random_state=0).fit(X, Y > 0).predict_proba(X),
     "GaussianProcessRegressor": lambda: bb.GaussianProcessRegressor(random_state=0).fit(X, Y).predict(X, True),
     "KernelPCA": lambda: bb.KernelPCA(n_components=2, **SMALL).fit_transform(X),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import sys
 import threading
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
@@ -67,16 +68,38 @@ def walk(n_points: int = 20_000, tol: float = 1e-3) -> Walk:
 
 
 def imports() -> dict[str, set[str]]:
-    """Modules of the package that each module imports when it is loaded, without the front door and types."""
+    """Modules of the package that each module names in the import statements that run when it is loaded.
+
+    Imports under ``if TYPE_CHECKING`` and inside functions do not run then, and do not count. Neither does
+    ``import blockbasis``, nor the ``__init__`` of a package of which only a module is imported.
+    """
     paths = {_name(path): path for path in ROOT.rglob("*.py")}
     found: dict[str, set[str]] = {}
     for name, path in paths.items():
         own = found.setdefault(name, set())
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in loaded_statements(ast.parse(path.read_text(encoding="utf-8")).body):
             if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "blockbasis":
-                inner = {f"{node.module}.{alias.name}" for alias in node.names} & paths.keys()
-                own |= (inner or {node.module}) - {"blockbasis", name}
+                full = {f"{node.module}.{alias.name}" for alias in node.names}
+                inner = full & paths.keys()
+                own |= (inner | ({node.module} if full - inner else set())) - {"blockbasis", name}
+            elif isinstance(node, ast.Import):
+                own |= {alias.name for alias in node.names} & paths.keys() - {"blockbasis", name}
     return found
+
+
+def loaded_statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the statements that run when a module is loaded: also those of its conditions, loops and classes."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            yield from loaded_statements(node.orelse)
+            continue
+        for part in ("body", "orelse", "finalbody"):
+            yield from loaded_statements(getattr(node, part, []))
+        for handler in getattr(node, "handlers", []):
+            yield from loaded_statements(handler.body)
 
 
 def _name(path: Path) -> str:

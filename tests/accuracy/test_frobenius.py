@@ -37,9 +37,9 @@ def test_exact_error_of_any_operator(points, relative):
     assert bb.relative_error(K, points, bb.Cauchy(0.3)).value < 1e-14
 
 
-def test_exact_error_in_bounded_memory(A, points, monkeypatch):
+def test_exact_error_in_bounded_memory(A, points, tiles_of):
     whole = bb.relative_error(A, points, bb.Gaussian(0.3)).value
-    monkeypatch.setattr("blockbasis._utils.tiling._TILE_ENTRIES", 160 * 7)
+    tiles_of(160 * 7)
     asked = []
 
     class Spy:

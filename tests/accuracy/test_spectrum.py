@@ -8,7 +8,6 @@ from scipy import sparse
 from scipy.sparse.linalg import aslinearoperator
 
 import blockbasis as bb
-from blockbasis._utils import tiling
 from blockbasis.accuracy.spectrum import lanczos, sparsified
 
 
@@ -99,8 +98,8 @@ def test_stable_rank_is_numpys(radial, points):
         assert found.bound <= 2e-4 * found.value
 
 
-def test_stable_rank_of_any_operator(points, monkeypatch):
-    monkeypatch.setattr(tiling, "_TILE_ENTRIES", 160 * 7)
+def test_stable_rank_of_any_operator(points, tiles_of):
+    tiles_of(160 * 7)
     A = bb.factorize(points, bb.Gaussian(0.3), n_clusters=4, rank=5, rng=0)
     values = np.linalg.eigvalsh(A.todense())
     exact = (values**2).sum() / values[-1] ** 2

@@ -172,12 +172,11 @@ def test_what_is_read(plane):
     assert A.T.T is A
 
 
-def test_tiles_change_nothing(plane, monkeypatch):
-    A = ifgt(plane, bb.Gaussian(0.5), rng=0)
-    V = np.random.default_rng(0).standard_normal((800, 3))
-    whole = A @ V
-    monkeypatch.setattr(MODULE, "_TILE_ENTRIES", 100)
-    np.testing.assert_allclose(A @ V, whole, rtol=1e-12, atol=1e-12)
+def test_tiles_change_nothing(plane):
+    scaled, V = plane / 0.5, np.random.default_rng(0).standard_normal((400, 3))
+    arguments = scaled, (scaled**2).sum(axis=1), 12, np.arange(700), np.arange(300, 700), V
+    whole, tiled = MODULE._series_product(*arguments), MODULE._series_product(*arguments, tile_entries=100)
+    np.testing.assert_allclose(tiled, whole, rtol=1e-10, atol=1e-10 * np.abs(whole).max())
 
 
 @pytest.mark.parametrize(

@@ -14,40 +14,43 @@ MODULE = sys.modules["blockbasis.baselines.rpcholesky"]
 
 
 @pytest.fixture(params=[1, 7, 100])
-def block(request, monkeypatch):
+def block(request):
     """Proposals at a time: one is the method as it was first published."""
-    monkeypatch.setattr(MODULE, "_BLOCK", request.param)
     return request.param
+
+
+def factor_of(X, kernel, rank, seed, block):
+    return MODULE._factor(check_problem(X, kernel, None, rank, seed, caller="test"), block)
 
 
 def test_exact_at_full_rank(radial, points, relative, block):
     K = radial.matrix(points, points, 0.2)
-    assert relative(rpcholesky(points, radial.make(0.2), rank=160, rng=0), K) < 1e-9
+    F = factor_of(points, radial.make(0.2), 160, 0, block)
+    assert relative(F @ F.T, K) < 1e-9
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_residual_of_a_cholesky_factorization(points, seed, block):
     """Semi-definite, zero in as many rows as there are pivots."""
     K = bb.Gaussian(0.3)(points)
-    A = rpcholesky(points, bb.Gaussian(0.3), rank=30, rng=seed)
-    residual = K - A.todense()
-    assert A.rank == 30
+    F = factor_of(points, bb.Gaussian(0.3), 30, seed, block)
+    residual = K - F @ F.T
+    assert F.shape == (160, 30)
     assert np.linalg.eigvalsh(residual).min() > -1e-10
     assert np.count_nonzero(np.abs(residual).max(axis=1) < 1e-8) == 30
 
 
-def test_blocks_change_nothing_in_the_distribution(monkeypatch):
+def test_blocks_change_nothing_in_the_distribution():
     """The pairs of pivots of a small matrix, counted: one at a time, in a block of proposals, and what they must be."""
     X = np.array([[0.0], [0.1], [1.5], [1.6], [4.0]])
     K = bb.Gaussian(1.0)(X)
     runs = 1500
 
     def shares(size):
-        monkeypatch.setattr(MODULE, "_BLOCK", size)
         problem = check_problem(X, bb.Gaussian(1.0), None, 2, size, caller="test")
         counts = np.zeros((5, 5))
         for _ in range(runs):
-            factor = MODULE._factor(problem)
+            factor = MODULE._factor(problem, size)
             pivots = np.flatnonzero(np.einsum("ij,ij->i", factor, factor) > 1 - 1e-12)
             counts[pivots[0], pivots[1]] += 1 / runs
         return counts

@@ -9,19 +9,16 @@ from scipy.sparse.linalg import ArpackError
 import blockbasis as bb
 from blockbasis.accuracy import spectrum
 from blockbasis.baselines import nystrom, nystrom_kmeans, nystrom_leverage, rpcholesky, svd
+from blockbasis.baselines.protocol import check_problem
 
 MODULE = sys.modules["blockbasis.baselines.svd"]
 
 
-@pytest.fixture
-def by_arpack(monkeypatch):
-    """ARPACK for any number of points; the matrix kept, or evaluated in every step."""
-
-    def use(dense_points):
-        monkeypatch.setattr(MODULE, "_LAPACK_POINTS", 0)
-        monkeypatch.setattr(MODULE, "_DENSE_POINTS", dense_points)
-
-    return use
+def by_arpack(X, kernel, *, dense_points, seed=0):
+    """The approximation of rank 20 from ARPACK; the matrix is stored, or evaluated in every step."""
+    problem = check_problem(X, kernel, None, 20, seed, caller="svd")
+    values, vectors = MODULE._leading_eigenpairs(problem, lapack_points=0, dense_points=dense_points)
+    return (vectors * values) @ vectors.T
 
 
 def best(K, rank):
@@ -37,29 +34,25 @@ def test_the_truncated_decomposition(radial, points, rank, relative):
 
 @pytest.mark.parametrize("dense_points", [0, 10**6])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_iteration_finds_the_same(points, by_arpack, dense_points, seed, relative):
-    by_arpack(dense_points)
-    A = svd(points, bb.Gaussian(0.3), rank=20, rng=seed)
+def test_the_iteration_finds_the_same(points, dense_points, seed, relative):
+    A = by_arpack(points, bb.Gaussian(0.3), dense_points=dense_points, seed=seed)
     assert relative(A, best(bb.Gaussian(0.3)(points), 20)) < 1e-6
 
 
-def test_a_matrix_that_is_the_identity(points, by_arpack):
+def test_a_matrix_that_is_the_identity(points):
     """ARPACK has nothing to iterate on: all eigenvalues are the same."""
-    by_arpack(10**6)
-    A = svd(points, bb.Gaussian(1e-6), rank=20, rng=0)
+    A = by_arpack(points, bb.Gaussian(1e-6), dense_points=10**6)
     assert bb.relative_error(A, points, bb.Gaussian(1e-6)).value == pytest.approx((1 - 20 / 160) ** 0.5)
 
 
-def test_when_the_iteration_fails_and_the_matrix_is_too_large(points, by_arpack, monkeypatch):
+def test_when_the_iteration_fails_and_the_matrix_is_too_large(points, monkeypatch):
     def fail(*arguments, **choices):
         raise ArpackError(-9999)
 
-    by_arpack(0)
     monkeypatch.setattr(spectrum, "eigsh", fail)
     with pytest.raises(ValueError, match="svd cannot compute 20 eigenpairs. ARPACK failed"):
-        svd(points, bb.Gaussian(0.3), rank=20, rng=0)
-    by_arpack(10**6)
-    assert svd(points, bb.Gaussian(0.3), rank=20, rng=0).rank == 20
+        by_arpack(points, bb.Gaussian(0.3), dense_points=0)
+    assert np.linalg.matrix_rank(by_arpack(points, bb.Gaussian(0.3), dense_points=10**6)) == 20
 
 
 def test_all_of_it(points, relative):

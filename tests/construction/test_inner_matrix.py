@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import blockbasis as bb
-from blockbasis._utils.tiling import _TILE_ENTRIES
+from blockbasis._utils.tiling import TILE_ENTRIES
 from blockbasis.construction.inner_matrix import (
     drop_small_blocks,
     energy_rotations,
@@ -71,14 +71,14 @@ def test_sampled_inner_matrix_is_near_the_exact_one(points, relative):
         assert sampled <= 1.16 * exact  # the most that 4r rows cost; here there are 8r
 
 
-def test_tiles_do_not_change_the_blocks(points, monkeypatch):
-    settings = {"n_clusters": 6, "rank": 4, "rng": 0}
-    for method in ("sampled", "exact"):
-        whole = bb.factorize(points, bb.Cauchy(0.4), inner=method, **settings).inner.todense()
-        with monkeypatch.context() as patch:
-            patch.setattr("blockbasis._utils.tiling._TILE_ENTRIES", 32 * 70)
-            tiled = bb.factorize(points, bb.Cauchy(0.4), inner=method, **settings).inner.todense()
-        np.testing.assert_allclose(tiled, whole, atol=1e-10)
+@pytest.mark.parametrize("method", ["sampled", "exact"])
+def test_tiles_do_not_change_the_blocks(points, tiles_of, method):
+    def blocks():
+        return bb.factorize(points, bb.Cauchy(0.4), inner=method, n_clusters=6, rank=4, rng=0).inner.todense()
+
+    whole = blocks()
+    tiles_of(32 * 70)
+    np.testing.assert_allclose(blocks(), whole, atol=1e-10)
 
 
 @given(st.lists(st.integers(1, 50), max_size=12), st.integers(1, 10**8))
@@ -87,7 +87,7 @@ def test_strips_are_consecutive_and_fit_a_tile(widths, height):
     assert [i for group in groups for i in range(group.start, group.stop)] == list(range(len(widths)))
     for group in groups:
         total = sum(widths[group])
-        assert total * height <= _TILE_ENTRIES or group.stop - group.start == 1
+        assert total * height <= TILE_ENTRIES or group.stop - group.start == 1
 
 
 # --- cutoff ----------------------------------------------------------------------------------------------------------

@@ -164,10 +164,10 @@ def test_leverage_scores_approximate_the_leading_ones(matrix):
     np.testing.assert_allclose(scores, exact, atol=0.05)
 
 
-def test_leverage_scores_tile_by_tile(matrix, monkeypatch):
+def test_leverage_scores_tile_by_tile(matrix, tiles_of):
     whole = leverage_scores(matrix, CLUSTER, 5, np.random.default_rng(0))
     before = matrix.entries
-    monkeypatch.setattr("blockbasis._utils.tiling._TILE_ENTRIES", 20 * 7)
+    tiles_of(20 * 7)
     np.testing.assert_allclose(leverage_scores(matrix, CLUSTER, 5, np.random.default_rng(0)), whole, rtol=1e-9)
     assert matrix.entries - before == 20 * N
 

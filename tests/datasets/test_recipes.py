@@ -204,21 +204,21 @@ def test_covtype_is_scikit_learns(monkeypatch):
     assert not folders[0].exists()
 
 
-def test_emg_draws_from_all_subjects(tmp_path, monkeypatch):
-    monkeypatch.setattr(recipes, "_ROWS_PER_ACTION", 6)
+def test_emg_draws_from_all_subjects(tmp_path):
     for subject in (4, 2, 1, 3):
         for c, action in enumerate(recipes._EMG_ACTIONS):
             path = tmp_path / "EMG" / f"sub{subject}" / "Some" / "txt" / f"{action}.txt"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(joined([(subject, c, row) for row in range(2)], "\t"))
-    X, y = RECIPES["emg"].convert(tmp_path)
+    X, y = recipes._emg(tmp_path, rows_per_action=6)
     rng = np.random.default_rng(0)
     expected = [np.sort(rng.choice(8, 6, replace=False)) for _ in range(20)]
     assert y.tolist() == [c for c in range(20) for _ in range(6)]
     assert X.tolist() == [[1 + row // 2, c, row % 2] for c in range(20) for row in expected[c]]
     (tmp_path / "EMG" / "sub3" / "Some" / "txt" / "Waving.txt").unlink()
     with pytest.raises(FileNotFoundError, match=r"must hold one Waving.txt below sub3. Got 0 instead"):
-        RECIPES["emg"].convert(tmp_path)
+        recipes._emg(tmp_path, rows_per_action=6)
+    assert RECIPES["emg"].convert is recipes._emg
 
 
 def test_otto(tmp_path):

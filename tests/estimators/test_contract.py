@@ -11,13 +11,16 @@ COMPRESSED = bb.KernelRidge(n_clusters=3, rank=10, keep_points=False)
 CLASSES = bb.KernelRidgeClassifier()
 CHOOSING = bb.KernelRidgeClassifier(alpha=[0.1, 1.0], bandwidth="per-class", n_jobs=1)
 LEARNING = bb.KernelRidge(metric="auto", fit_intercept=True, n_jobs=1)
-SEARCHING = bb.KernelRidgeCV(kernel="gaussian", metric="diagonal", n_jobs=1)
-SEARCHING_CLASSES = bb.KernelRidgeClassifierCV(kernel="gaussian", metric="diagonal", n_jobs=1)
+SEARCHING = bb.KernelRidgeCV(kernel="gaussian", metric=None, n_jobs=1)
+SEARCHING_CLASSES = bb.KernelRidgeClassifierCV(kernel="gaussian", metric=None, n_jobs=1)
+SEARCHING_METRICS = bb.KernelRidgeCV(kernel="gaussian", metric="diagonal", n_jobs=1)
+SEARCHING_METRICS_OF_CLASSES = bb.KernelRidgeClassifierCV(kernel="gaussian", metric="diagonal", n_jobs=1)
 SEARCHING_ALL = bb.KernelRidgeCV(n_jobs=1)
 SEARCHING_ALL_CLASSES = bb.KernelRidgeClassifierCV(n_jobs=1)
 #: One or two of each class; the others are in the slow tier.
 RIDGES = [bb.KernelRidge(), COMPRESSED, SEARCHING, CLASSES, SEARCHING_CLASSES]
-MORE_RIDGES = [LEARNING, CHOOSING, SEARCHING_ALL, SEARCHING_ALL_CLASSES]
+SEARCHES_OF_METRICS = [SEARCHING_METRICS, SEARCHING_METRICS_OF_CLASSES]
+MORE_RIDGES = [LEARNING, CHOOSING, *SEARCHES_OF_METRICS, SEARCHING_ALL, SEARCHING_ALL_CLASSES]
 OTHERS = [
     bb.GaussianProcessRegressor(bandwidth="median", mean="linear", n_clusters=3, rank=8, n_jobs=1),
     bb.BlockBasisFeatures(n_components=4, n_clusters=2, rank=5, sparse_output=False),
@@ -44,7 +47,7 @@ EXPECTED = {
     },
     **{
         each: {"check_sample_weight_equivalence_on_dense_data": "samples of repeated points are others"}
-        for each in (LEARNING, SEARCHING, SEARCHING_CLASSES, SEARCHING_ALL, SEARCHING_ALL_CLASSES)
+        for each in (LEARNING, SEARCHING, SEARCHING_CLASSES, *SEARCHES_OF_METRICS, SEARCHING_ALL, SEARCHING_ALL_CLASSES)
     },
     **{
         each: {"check_sample_weight_equivalence_on_dense_data": "a repeated point is not left out by leaving out one"}

@@ -79,7 +79,7 @@ def test_rounds_find_the_relevant_columns(kind, seed):
     assert best.error < 0.7 * first.error
 
 
-@pytest.mark.parametrize("kind", ["diagonal", "full"])
+@pytest.mark.parametrize("kind", first_of(["full", "diagonal"]))
 @pytest.mark.parametrize("seed", first_of(range(5)))
 def test_trees_begin_a_metric_where_an_isotropic_kernel_explains_little(kind, seed):
     sample = sample_of(*relevant(seed, 600, 100))
@@ -130,7 +130,7 @@ def test_nothing_begins_after_the_deadline():
 # --- in the estimators -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("metric", ["diagonal", "full", "auto"])
+@pytest.mark.parametrize("metric", first_of(["auto", "diagonal", "full"]))
 def test_a_metric_improves_regression(metric):
     X, y = relevant(5, n=1200)
     X = X * np.r_[1e-3, 1e4, np.ones(8)]

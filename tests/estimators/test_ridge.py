@@ -175,11 +175,11 @@ def test_forgotten_points_change_no_prediction(regression):
     assert not hasattr(kept, "X_fit_") and not hasattr(kept, "factorization_")
 
 
-def test_new_points_in_pieces(regression, monkeypatch):
+def test_new_points_in_pieces(regression, tiles_of):
     X, y, _ = regression
     model = bb.KernelRidge(0.1, **COMPRESSED).fit(X, y)
     whole = model.predict(X)
-    monkeypatch.setattr("blockbasis._utils.tiling._TILE_ENTRIES", 500)
+    tiles_of(500)
     np.testing.assert_allclose(model.predict(X), whole, atol=1e-9)
     np.testing.assert_allclose([model.predict(x[np.newaxis])[0] for x in X[:20]], whole[:20], atol=1e-9)
 

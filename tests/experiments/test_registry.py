@@ -33,16 +33,25 @@ TINY = {
     "regression": {"budgets": [10]},
     "gauss-transform": {"sizes": [60, 120]},
 }
+#: Experiments with several data sets that all take the same way: one is run.
+ONE_DATA_SET = (
+    "error-vs-memory",
+    "synthetic-memory",
+    "error-vs-bandwidth",
+    "regression",
+    "linear-time",
+    "f1-vs-bandwidth",
+)
 
 
-def tiny(name):
+def tiny(name, all_data=False):
     parts = [{**part, **TINY[name]} for part in EXPERIMENTS[name].parts(True)]
     if name == "complexity":
         steps = {"points": [150, 300], "clusters": [3, 6], "rank": [4, 8]}
         parts = [{**part, "values": steps[part["varied"]]} for part in parts]
     if name == "alternating":
         parts = parts[:3]
-    if name in ("error-vs-memory", "synthetic-memory", "error-vs-bandwidth", "regression"):
+    if name in ONE_DATA_SET and not all_data:
         parts = [part for part in parts if part["data"] == parts[0]["data"]]
     return parts
 
@@ -71,6 +80,16 @@ def test_from_settings_to_picture_and_verdict(name, small_data, tmp_path):
         assert len(list(csv.DictReader(stream))) == len(result.rows)
     again = run(EXPERIMENTS[name], parts=parts, folder=tmp_path)
     assert again.rows == result.rows
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
+@pytest.mark.parametrize("name", ONE_DATA_SET)
+def test_every_data_set_has_rows_and_a_part_of_the_verdict(name, small_data, tmp_path):
+    parts = tiny(name, all_data=True)
+    result = run(EXPERIMENTS[name], parts=parts, folder=tmp_path)
+    assert {row["data"] for row in result.rows} == {part["data"] for part in parts}
+    assert result.verdict().sentence.endswith(".")
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

@@ -115,7 +115,7 @@ def test_members_that_overlap(path, saved):
 
 
 def test_a_large_directory_of_members(path):
-    write_members(path, {f"{i:07d}": b"" for i in range(60_000)})
+    write_members(path, {f"{i:0200d}": b"" for i in range(10_000)})
     refused(path, "its zip directory is too large")
 
 

@@ -217,11 +217,11 @@ def test_a_point_far_away_does_not_blur_the_others(clouds):
     np.testing.assert_allclose(together[:2], alone, atol=1e-10)
 
 
-def test_large_sets_of_new_points_are_worked_through_in_tiles(clouds, monkeypatch):
+def test_large_sets_of_new_points_are_worked_through_in_tiles(clouds, tiles_of):
     A = factored(clouds)
     new = np.random.default_rng(0).normal(size=(50, 2))
     whole = A.extend(new).todense()
-    monkeypatch.setattr("blockbasis._utils.tiling._TILE_ENTRIES", 200)
+    tiles_of(200)
     np.testing.assert_allclose(A.extend(new).todense(), whole, atol=1e-12)
 
 

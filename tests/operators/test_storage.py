@@ -485,7 +485,8 @@ def test_only_factorizations_are_saved(A, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_files_of_version_2_still_load(A, path):
-    """They have the same arrays as files of version 3 whose blocks of C are whole."""
-    with_meta(path, version=2)
+@pytest.mark.parametrize("version", [2, 3])
+def test_files_of_former_versions_still_load(A, path, version):
+    """Version 2 has the arrays of a file whose blocks of C are whole, and version 3 those without corrections."""
+    with_meta(path, version=version)
     assert_same(A, bb.load(path))

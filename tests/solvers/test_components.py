@@ -13,6 +13,7 @@ from blockbasis.partition import from_labels
 from blockbasis.solvers import components, skyline
 from blockbasis.solvers.shifted import CholeskyFactorization, SpectralFactorization
 from blockbasis.solvers.skyline import SkylineFactorization
+from tests.repeating import first_of
 
 #: Pairs of clusters (i < j) whose block is kept.
 GRAPHS = {
@@ -60,7 +61,7 @@ def way(request):
 
 
 @pytest.mark.usefixtures("way")
-@pytest.mark.parametrize("settings", [{}, {"diagonal": False}, {"dtype": np.float32}], ids=str)
+@pytest.mark.parametrize("settings", first_of([{}, {"diagonal": False}, {"dtype": np.float32}], fast=2), ids=str)
 @pytest.mark.parametrize("name", GRAPHS)
 def test_everything_is_the_dense_systems(name, settings, of, rng):
     A = sparse(name, **settings)

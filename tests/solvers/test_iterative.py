@@ -6,6 +6,7 @@ from scipy.sparse.linalg import aslinearoperator
 from sklearn.exceptions import ConvergenceWarning
 
 import blockbasis as bb
+from tests.repeating import first_of
 
 METHODS = ("direct", "minres", "cg")
 
@@ -14,7 +15,7 @@ METHODS = ("direct", "minres", "cg")
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("many", first_of([True, False]))
 def test_every_method_solves(A, method, many, of, rng):
     n = A.shape[0]
     M, b = of["dense"](A) + 0.1 * np.eye(n), rng.standard_normal((n, 3) if many else n)

@@ -7,11 +7,13 @@ for some matrices with many equal eigenvalues. The functions of this module try 
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import linalg
 
-from blockbasis._utils.typing import FloatArray, IntArray
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
 
 #: Fraction of the eigenpairs above which a subset takes longer than all eigenpairs.
 _SMALL_PART = 0.15

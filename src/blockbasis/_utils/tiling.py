@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from blockbasis._utils.typing import IntArray
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import IntArray
 
 #: Default number of entries of a tile: 64 MiB in float64.
-_TILE_ENTRIES = 2**23
+TILE_ENTRIES = 2**23
 
 
 def tiles(length: int, height: int, entries: int | None = None) -> list[slice]:
     """Divide ``length`` columns of ``height`` rows into slices of at most ``entries`` entries, or of one column."""
-    return ranges(0, length, max(1, (_TILE_ENTRIES if entries is None else entries) // max(height, 1)))
+    return ranges(0, length, max(1, (TILE_ENTRIES if entries is None else entries) // max(height, 1)))
 
 
 def ranges(start: int, stop: int, step: int) -> list[slice]:

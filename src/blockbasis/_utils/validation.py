@@ -6,13 +6,14 @@ import math
 import numbers
 import re
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from blockbasis._utils.typing import FloatArray, IntArray, Seed
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray, Seed
 
 
 def _message(name: str, caller: str, must: str, got: object) -> str:

@@ -237,19 +237,26 @@ class _TransposedGaussTransform(RealOperator):
 
 
 def _series_product(
-    scaled: FloatArray, distances: FloatArray, order: int, rows: IntArray, columns: IntArray, V: FloatArray
+    scaled: FloatArray,
+    distances: FloatArray,
+    order: int,
+    rows: IntArray,
+    columns: IntArray,
+    V: FloatArray,
+    tile_entries: int = _TILE_ENTRIES,
 ) -> FloatArray:
     """Return K[rows, columns] V by the series around one centre.
 
-    ``scaled`` holds (x - c) / h of all points x, and ``distances`` its squared norms.
+    ``scaled`` holds (x - c) / h of all points x, and ``distances`` its squared norms. ``tile_entries`` is the number of
+    monomials that are evaluated at a time.
     """
     constants = series_constants(scaled.shape[1], order)
     coefficients = np.zeros((len(constants), V.shape[1]))
-    for tile in tiles(len(columns), len(constants), _TILE_ENTRIES):
+    for tile in tiles(len(columns), len(constants), tile_entries):
         coefficients += _weighted_monomials(scaled, distances, order, columns[tile]) @ V[tile]
     coefficients *= constants[:, np.newaxis]
     result = np.empty((len(rows), V.shape[1]))
-    for tile in tiles(len(rows), len(constants), _TILE_ENTRIES):
+    for tile in tiles(len(rows), len(constants), tile_entries):
         result[tile] = _weighted_monomials(scaled, distances, order, rows[tile]).T @ coefficients
     return result
 

@@ -64,15 +64,18 @@ def rpcholesky(
         return low_rank("rpcholesky", _factor(problem), problem)
 
 
-def _factor(problem: Problem) -> FloatArray:
-    """Return F of shape (n, r) with F Fᵀ = K[:, S] K[S, S]⁻¹ K[S, :] for the accepted pivots S."""
+def _factor(problem: Problem, block: int = _BLOCK) -> FloatArray:
+    """Return F of shape (n, r) with F Fᵀ = K[:, S] K[S, S]⁻¹ K[S, :] for the accepted pivots S.
+
+    ``block`` is the number of pivots proposed at a time.
+    """
     matrix, n, rank = problem.matrix, problem.n_points, problem.rank_limit
     diagonal = np.array(matrix.diagonal(slice(0, n)), dtype=np.float64)
     floor = n * np.finfo(np.float64).eps * diagonal.max()
     factor, count = np.empty((n, rank)), 0
     while count < rank and diagonal.max() > floor:
         found = factor[:, :count]
-        proposed = problem.rng.choice(n, _BLOCK, p=diagonal / diagonal.sum())
+        proposed = problem.rng.choice(n, block, p=diagonal / diagonal.sum())
         residual = matrix.block(proposed, proposed) - found[proposed] @ found[proposed].T
         accepted, triangle = _accept(residual, diagonal[proposed], rank - count, floor, problem.rng)
         diagonal[proposed[np.diagonal(residual) <= floor]] = 0  # the residual of these points is at rounding level

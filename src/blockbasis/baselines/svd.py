@@ -68,13 +68,15 @@ def svd(X: Any, kernel: Any, *, memory: int | str | None = None, rank: int | Non
     return low_rank("svd", vectors * np.sqrt(np.maximum(values, 0)), problem)
 
 
-def _leading_eigenpairs(problem: Problem) -> tuple[FloatArray, FloatArray]:
+def _leading_eigenpairs(
+    problem: Problem, *, lapack_points: int = _LAPACK_POINTS, dense_points: int = _DENSE_POINTS
+) -> tuple[FloatArray, FloatArray]:
     """Return the largest eigenvalues, descending, and their eigenvectors."""
     n, count = problem.n_points, problem.rank_limit
     operator = ExactKernel(problem.matrix.rows, problem.matrix.kernel)
-    if n <= _LAPACK_POINTS or count > _ARPACK_SHARE * n:
+    if n <= lapack_points or count > _ARPACK_SHARE * n:
         return leading_eigenpairs(operator.todense(), count)
-    K = sparsified(operator.todense()) if n <= _DENSE_POINTS else operator
+    K = sparsified(operator.todense()) if n <= dense_points else operator
     try:
         return lanczos(K, count, tol=_TOL, rng=problem.rng)
     except ArpackError as error:

@@ -16,9 +16,9 @@ from blockbasis.cli.console import Output, check_name, progress_bars, running
 from blockbasis.cli.files import check_output
 from blockbasis.cli.points import make_kernel, read_points
 from blockbasis.cli.reporting import check_report, command_line, write_report
-from blockbasis.experiments import Result
-from blockbasis.experiments import compare as compare_methods
 from blockbasis.experiments.comparison import BUDGETS
+from blockbasis.experiments.comparison import compare as compare_methods
+from blockbasis.experiments.framework.base import Result
 from blockbasis.experiments.framework.curves import LABELS, METHODS, mean_errors, mean_seconds, spread
 from blockbasis.report import DataTable, Page, Section, figures
 from blockbasis.tables.reading import check_file

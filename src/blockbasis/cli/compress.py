@@ -12,7 +12,8 @@ import numpy as np
 import blockbasis as bb
 from blockbasis.cli import options
 from blockbasis.cli.console import Output, StageClock, progress_bars, running
-from blockbasis.cli.files import check_output, in_bytes, named, size_of
+from blockbasis.cli.descriptions import factorization_facts, factorization_lines
+from blockbasis.cli.files import check_output, named, size_of
 from blockbasis.cli.folders import check_source
 from blockbasis.cli.points import make_kernel, read_points, read_rows
 from blockbasis.cli.reporting import check_report, command_line, write_report
@@ -69,8 +70,8 @@ def compress(
             bb.save(A, out)
         except OSError as error:
             raise named(error, out) from None
-        facts = described(A)
-        for line in lines(facts):
+        facts = factorization_facts(A)
+        for line in factorization_lines(facts):
             output.say(line)
         if report is not None:
             title = f"Kernel matrix of {n:,} points"
@@ -99,39 +100,3 @@ def _on_workers(
         output.say(f"Factorization: {out}, {len(A.parts.futures)} parts, in {seconds:.1f} s")
         facts = {"kind": "DistributedBlockBasis", "points": A.shape[0], "clusters": A.n_clusters, "error": error.value}
         output.finish({**facts, "parts": len(A.parts.futures), "seconds": seconds, "out": str(out)})
-
-
-def described(A: bb.BlockBasis) -> dict[str, Any]:
-    """Return the numbers of a factorization, for JSON."""
-    estimate = A.error_estimate
-    n = A.shape[0]
-    return {
-        "kind": "BlockBasis",
-        "points": n,
-        "kernel": None if A.kernel is None else type(A.kernel).__name__,
-        "clusters": A.n_clusters,
-        "ranks": [int(A.ranks.min()), int(A.ranks.max())],
-        "floats_per_point": A.stored / n,
-        "bytes": A.nbytes,
-        "dense_bytes": A.dtype.itemsize * n**2,
-        "dtype": str(A.dtype),
-        "error": None if estimate is None else estimate.value,
-        "error_stderr": None if estimate is None else estimate.stderr,
-        "entries": A.entries.total,
-    }
-
-
-def lines(facts: dict[str, Any]) -> list[str]:
-    """Return the lines that describe a factorization on the terminal."""
-    low, high = facts["ranks"]
-    dense, kept = facts["dense_bytes"], facts["bytes"]
-    text = [
-        f"  clusters        {facts['clusters']}, ranks {low} to {high}",
-        f"  memory          {in_bytes(kept)}, {facts['floats_per_point']:.1f} floats per point",
-        f"  dense matrix    {in_bytes(dense)}, {dense / kept:.3g} times as much",
-        f"  kernel entries  {facts['entries'] / facts['points'] ** 2:.2%} of the matrix were evaluated",
-    ]
-    if facts["error"] is not None:
-        spread = f" ± {facts['error_stderr']:.0e}" if facts["error_stderr"] else ""
-        text.insert(0, f"  relative error  {facts['error']:.2e}{spread}")
-    return text

@@ -15,12 +15,15 @@ import blockbasis as bb
 from blockbasis._utils.typing import FloatArray
 from blockbasis.cli import options
 from blockbasis.cli.console import Output, StageClock, progress_bars, running
+from blockbasis.cli.descriptions import chosen_line, scorecard_table
 from blockbasis.cli.files import in_bytes
-from blockbasis.cli.fit import chosen_line, scorecard_table
 from blockbasis.cli.reporting import check_report, command_line, write_report
 from blockbasis.datasets import unit_cube_mixture
 from blockbasis.report import DataTable, Page, Section, factorization_page, model_page
-from blockbasis.tables import Evaluation, Table, TableModel, check_data, fit_prepared, prepare_table
+from blockbasis.tables.checks import check_data
+from blockbasis.tables.fitting import Evaluation, fit_prepared, prepare_table
+from blockbasis.tables.model import TableModel
+from blockbasis.tables.table import Table
 
 #: Rows of the regression, of which a fifth are for the test, and the standard deviation of their noise, which is the
 #: least error that any model can have.

@@ -1,4 +1,4 @@
-"""Output files of the commands: checks before the work, and writing in one step."""
+"""Output files of the commands: checks before the computation, and atomic replacement."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ARRAYS = (".npy", ".csv")
 
 
 def check_output(path: Path | None, *, force: bool, endings: Sequence[str] = (), option: str = "--out") -> None:
-    """Raise an error if a file cannot be written or would be replaced without --force, before the work is done."""
+    """Raise an error, before the computation, if a file cannot be written or would be replaced without --force."""
     if path is None:
         return
     if endings and path.suffix.lower() not in endings:
@@ -36,7 +36,7 @@ def check_output(path: Path | None, *, force: bool, endings: Sequence[str] = (),
 
 @contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
-    """Context manager with a stream that replaces a file in one step; errors of the system name the file."""
+    """Context manager with a stream that replaces a file atomically; errors of the system name the file."""
     try:
         with replacing(path) as stream:
             yield stream

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.table import Column, Table
 from sklearn.base import clone
 
 from blockbasis.cli import options
 from blockbasis.cli.console import Output, StageClock, progress_bars, running
+from blockbasis.cli.descriptions import chosen_line, model_facts, scorecard_table
 from blockbasis.cli.files import check_output, named, size_of
 from blockbasis.cli.folders import check_source, summing
 from blockbasis.cli.reporting import check_report, command_line, write_report
 from blockbasis.operators.storage import save
 from blockbasis.report import model_page
-from blockbasis.tables import TableModel, check_data, fit_prepared, prepare_table, read_table
-from blockbasis.tables.fitting import tested_again
+from blockbasis.tables.checks import check_data
+from blockbasis.tables.fitting import fit_prepared, prepare_table, tested_again
 from blockbasis.tables.folders import learn_others, sample_table
-from blockbasis.tables.model import plain
-from blockbasis.tables.scorecard import Scorecard
+from blockbasis.tables.model import TableModel
+from blockbasis.tables.reading import read_table
 
 
 def fit(
@@ -92,7 +92,7 @@ def fit(
             page = model_page(model, evaluation, findings=findings, stages=clock.seconds, command=command_line())
             write_report(page, report, output)
         output.say(f"Model: {out} ({size_of(out)}), in {time.perf_counter() - start:.1f} s in all")
-        output.finish({**summary(lean), "out": str(out), "notes": prepared.notes, "findings": findings})
+        output.finish({**model_facts(lean), "out": str(out), "notes": prepared.notes, "findings": findings})
 
 
 def _reading_kinds(kinds: dict[str, str]) -> dict[str, str]:
@@ -117,42 +117,6 @@ def _save(model: TableModel, out: Path) -> None:
         save(model, out)
     except OSError as error:
         raise named(error, out) from None
-
-
-def summary(model: TableModel) -> dict[str, Any]:
-    """Return what is known about a model, for JSON."""
-    best = {name: value for name, value in model.estimator.best_params_.items() if value is not None}
-    return {
-        "task": model.task,
-        "target": model.target,
-        "rows": model.rows,
-        "columns": list(model.encoder.outputs),
-        "chosen": plain(
-            {name: value if isinstance(value, (str, float, int)) else str(value) for name, value in best.items()}
-        ),
-        "seconds": model.seconds,
-        "scorecard": None if model.scorecard is None else plain(asdict(model.scorecard)),
-    }
-
-
-def chosen_line(model: TableModel) -> str:
-    """Return the kernel, metric, bandwidth and ridge that were chosen, as text."""
-    best = model.estimator.best_params_
-    parts = [
-        f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"
-        for name, value in best.items()
-        if value
-    ]
-    return ", ".join(parts)
-
-
-def scorecard_table(card: Scorecard) -> Table:
-    """Return the scorecard as a table for the terminal."""
-    table = Table(Column("model", overflow="fold"), Column(f"test {card.measure}", overflow="fold"), box=None)
-    best = min(score.error for score in card.scores)
-    for score in card.scores:
-        table.add_row(score.name, f"[bold]{score}[/]" if score.error == best else str(score))
-    return table
 
 
 def _print(output: Output, model: TableModel, test_rows: int) -> None:

@@ -1,4 +1,4 @@
-"""Command info: what a file of the library holds."""
+"""Command info: description of a saved model or factorization."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ import typer
 
 import blockbasis as bb
 from blockbasis.cli import options
-from blockbasis.cli.compress import described, lines
 from blockbasis.cli.console import Output, running
+from blockbasis.cli.descriptions import (
+    chosen_line,
+    factorization_facts,
+    factorization_lines,
+    model_facts,
+    scorecard_table,
+)
 from blockbasis.cli.files import in_bytes, size_of
-from blockbasis.cli.fit import chosen_line, scorecard_table, summary
 from blockbasis.operators.storage import load
-from blockbasis.tables import TableModel
+from blockbasis.tables.model import TableModel
 
 
 def info(
@@ -38,8 +43,12 @@ def _describe(found: Any, output: Output) -> dict[str, Any]:
     if isinstance(found, TableModel):
         return _describe_model(found, output)
     if isinstance(found, bb.BlockBasis):
-        facts = described(found)
-        for line in (f"  kernel          {found.kernel}", f"  points          {found.shape[0]}", *lines(facts)):
+        facts = factorization_facts(found)
+        for line in (
+            f"  kernel          {found.kernel}",
+            f"  points          {found.shape[0]}",
+            *factorization_lines(facts),
+        ):
             output.say(line)
         return facts
     if isinstance(found, bb.CrossBlockBasis):
@@ -62,4 +71,4 @@ def _describe_model(model: TableModel, output: Output) -> dict[str, Any]:
     if model.scorecard is not None:
         output.say(f"  errors at {model.scorecard.rows} test rows:")
         output.say(scorecard_table(model.scorecard))
-    return summary(model)
+    return model_facts(model)

@@ -34,7 +34,7 @@ class DtypeName(StrEnum):
 
 
 class TaskName(StrEnum):
-    """What a model predicts."""
+    """Tasks of a model."""
 
     regression = "regression"
     classification = "classification"

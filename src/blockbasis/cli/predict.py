@@ -13,10 +13,12 @@ from blockbasis.cli.console import Output, running
 from blockbasis.cli.files import TABLES, check_output, csv_text, write_table
 from blockbasis.cli.folders import check_source, mapping
 from blockbasis.operators.storage import load
-from blockbasis.tables import Table, TableModel, encode, read_table
+from blockbasis.tables.encoding import encode
 from blockbasis.tables.folders import parquet_files, pieces
+from blockbasis.tables.model import TableModel
+from blockbasis.tables.reading import read_table
 from blockbasis.tables.scorecard import classification_scorecard, regression_scorecard
-from blockbasis.tables.table import missing
+from blockbasis.tables.table import Table, missing
 
 #: Columns of the output, the target or None, and notes.
 Part: TypeAlias = tuple[dict[str, Any], Any, list[str]]
@@ -71,7 +73,7 @@ def predict(
 
 
 def load_model(path: Path) -> TableModel:
-    """Return the model of a file; raise a ValueError if the file holds something else of ours."""
+    """Return the model of a file; raise a ValueError if the file holds another object of the package."""
     if not path.exists():
         raise FileNotFoundError(f"There is no file {path}.")
     if path.is_dir():
@@ -102,7 +104,7 @@ def _of_file(model: TableModel, path: Path, keep: tuple[str, ...], interval: flo
 
 
 def _of_table(model: TableModel, table: Table, keep: tuple[str, ...], interval: float | None, proba: bool) -> Part:
-    """Return the columns of the output, the target where the table has it, and notes."""
+    """Return the columns of the output, the target if the table has it, and notes."""
     truth = table.column(model.target) if model.target in table.names else None
     if truth is not None and len(table.names) > 1:
         table = table.without(model.target)

@@ -24,7 +24,7 @@ def command_line() -> str:
 
 
 def write_report(page: Page, path: Path, output: Output) -> None:
-    """Write a page and say where it is."""
+    """Write a page and print its path."""
     try:
         write_page(page, path)
     except OSError as error:

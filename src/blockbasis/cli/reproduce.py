@@ -21,8 +21,10 @@ from blockbasis.cli.console import (
     stderr,
     stdout,
 )
-from blockbasis.experiments import EXPERIMENTS, Experiment, Result, read, run, write_index
-from blockbasis.experiments.framework.running import processes
+from blockbasis.experiments.framework.base import Experiment, Result
+from blockbasis.experiments.framework.running import processes, read, run
+from blockbasis.experiments.pages import write_index
+from blockbasis.experiments.registry import EXPERIMENTS
 from blockbasis.report import figures
 
 _ALL = "all"

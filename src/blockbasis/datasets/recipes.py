@@ -168,14 +168,14 @@ def _gesture() -> Arrays:
     return np.array([row[:-1] for row in rows], dtype=np.float64), y
 
 
-def _emg(folder: Path) -> Arrays:
+def _emg(folder: Path, rows_per_action: int = _ROWS_PER_ACTION) -> Arrays:
     rng = np.random.default_rng(0)
     drawn = []
     for action in _EMG_ACTIONS:
         files = [_only(folder, f"sub{subject}", f"{action}.txt") for subject in _EMG_SUBJECTS]
         rows = np.concatenate([np.loadtxt(file, ndmin=2) for file in files])
-        drawn.append(rows[np.sort(rng.choice(len(rows), _ROWS_PER_ACTION, replace=False))])
-    return np.concatenate(drawn), np.repeat(np.arange(len(_EMG_ACTIONS)), _ROWS_PER_ACTION)
+        drawn.append(rows[np.sort(rng.choice(len(rows), rows_per_action, replace=False))])
+    return np.concatenate(drawn), np.repeat(np.arange(len(_EMG_ACTIONS)), rows_per_action)
 
 
 def _only(folder: Path, part: str, name: str) -> Path:

@@ -1,7 +1,7 @@
 """Kernels: frozen value objects that evaluate blocks of a kernel matrix.
 
-Radial kernels with one length or one for each column, metrics, sums, products and scales of kernels, white noise, and
-any function of a user's own.
+The package has radial kernels with one length or with one length for each column, metrics, sums, products and positive
+multiples of kernels, white noise, and kernels from functions of the user.
 """
 
 from blockbasis.kernels.base import Kernel as Kernel

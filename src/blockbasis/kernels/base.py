@@ -25,7 +25,7 @@ _SYMMETRIC_STRIP = 1024
 class Kernel(ABC):
     """A positive-definite function of two points.
 
-    Kernels add, multiply and scale: ``2.0 * Gaussian(1.0) + Laplacian(3.0)`` is a kernel.
+    Sums, products and positive multiples of kernels are kernels, for example ``2.0 * Gaussian(1.0) + Laplacian(3.0)``.
     """
 
     #: A NumPy number times a kernel is a kernel, not an array of objects.
@@ -33,16 +33,16 @@ class Kernel(ABC):
 
     @abstractmethod
     def block(self, X: FloatArray, Y: FloatArray) -> FloatArray:
-        """Kernel of every row of ``X`` with every row of ``Y``, without white noise; the arrays are not checked."""
+        """Return k(x, y) for all rows x of ``X`` and y of ``Y``, without white noise; the arrays are not checked."""
 
     def __call__(self, X: Any, Y: Any = None) -> FloatArray:
-        """Kernel matrix of ``X`` with ``Y``, or with itself.
+        """Return the kernel matrix of ``X`` and ``Y``, or of ``X`` and itself.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
         Y : array-like of shape (m, d), default=None
-            None stands for ``X``; the result is then exactly symmetric, and has the white noise in its diagonal.
+            If None, ``X`` is used. The result is then exactly symmetric, with the white noise on its diagonal.
 
         Returns
         -------
@@ -65,14 +65,14 @@ class Kernel(ABC):
         return K
 
     def diagonal(self, X: FloatArray) -> FloatArray:
-        """k(x, x) of every row of ``X``, with white noise; the array is not checked."""
+        """Return k(x, x) for every row x of ``X``, with white noise; the array is not checked."""
         if self.at_zero is not None:
             return np.full(len(X), self.at_zero + self.noise, dtype=X.dtype)
         values = [np.diagonal(self.block(X[chunk], X[chunk])) for chunk in diagonal_chunks(len(X))]
         return np.asarray(np.concatenate(values) + X.dtype.type(self.noise))
 
     def gradient(self, X: Any, Y: Any, weights: Any) -> FloatArray:
-        """Gradient with respect to each x_i of the function sum_j weights_j k(x_i, y_j).
+        """Return the gradient of sum_j weights_j k(x_i, y_j) with respect to each x_i.
 
         Parameters
         ----------
@@ -83,11 +83,12 @@ class Kernel(ABC):
         Returns
         -------
         ndarray of shape (n, d) or (n, d, n_targets)
-            In float64. A pair of coincident points adds nothing, also where the kernel has a kink there.
+            In float64. The gradient of k(x_i, y_j) is taken as zero if x_i and y_j are equal, also if k is not
+            differentiable there.
 
         Notes
         -----
-        The work is done tile by tile in matrix products: memory is that of the result and of a few tiles.
+        The gradient is computed tile by tile with matrix products. The memory is that of the result and of a few tiles.
 
         Examples
         --------
@@ -116,9 +117,9 @@ class Kernel(ABC):
     def block_gradient(
         self, X: FloatArray, Y: FloatArray, weights: FloatArray, factors: FloatArray | None
     ) -> FloatArray:
-        """Sums over j of factors_ij weights_jt times the gradient of k(x_i, y_j), of shape (n, d, t), for one tile.
+        """Return sum_j factors_ij weights_jt times the gradient of k(x_i, y_j), of shape (n, d, t), for one tile.
 
-        None stands for factors of one.
+        If ``factors`` is None, all factors are 1.
         """
         raise NotImplementedError(f"{self!r} has no gradient: {type(self).__name__} does not know its derivative.")
 
@@ -126,26 +127,26 @@ class Kernel(ABC):
 
     @property
     def at_zero(self) -> float | None:
-        """k(x, x) without white noise, where it is the same for all x; None where it is not."""
+        """Value of k(x, x) without white noise if it is the same for all x; otherwise None."""
         return None
 
     @property
     def noise(self) -> float:
-        """Variance of the white noise, which is in the diagonal of a symmetric matrix only."""
+        """Variance of the white noise, which is added to the diagonal of a symmetric matrix only."""
         return 0.0
 
     def without_noise(self) -> Kernel:
-        """The kernel without its white noise."""
+        """Return the kernel without its white noise."""
         return self
 
     @property
     def n_features(self) -> int | None:
-        """Columns that the points must have; None takes any number."""
+        """Number of columns that the points must have; None if any number is allowed."""
         return None
 
     @property
     def map(self) -> LinearMap | None:
-        """Linear map of the points into the coordinates of the kernel; None is the identity."""
+        """Linear map of the points to the coordinates of the kernel; None for the identity."""
         return None
 
     @property
@@ -154,12 +155,12 @@ class Kernel(ABC):
         return self.without_noise()
 
     def coordinates(self, X: FloatArray) -> FloatArray:
-        """The points in the coordinates of the kernel, in which clusters are made; ``X`` itself where `map` is None.
+        """Return the points in the coordinates of the kernel, in which points are clustered; ``X`` if `map` is None.
 
         Raises
         ------
         ValueError
-            Where the points do not have the number of columns of the kernel.
+            If the points do not have the number of columns of the kernel.
         """
         if self.n_features is not None and X.shape[1] != self.n_features:
             raise ValueError(
@@ -168,30 +169,30 @@ class Kernel(ABC):
         return X if self.map is None else self.map(X)
 
     def bound(self, distances: FloatArray) -> FloatArray:
-        """Upper bounds of |k(x, y)| for points that are no nearer than these Euclidean distances."""
+        """Return upper bounds of |k(x, y)| for points x and y with at least the given Euclidean distances."""
         return np.full(distances.shape, np.inf)
 
     def unit_maps(self) -> list[LinearMap | float] | None:
-        """Maps of each part into coordinates in which its length scale is 1; a number is a multiple of the identity.
+        """Return for each part the map to coordinates in which its length scale is 1; a number is a multiple of I.
 
-        None where the kernel is not a function of x - y: it is then evaluated at the points as they are.
+        None is returned if the kernel is not a function of x - y.
         """
         return None
 
     def leaves(self) -> Iterator[Kernel]:
-        """The kernels that a sum, product or scaled kernel consists of."""
+        """Yield the kernels of which a sum, a product or a multiple consists."""
         yield self
 
     # --- new kernels from old ----------------------------------------------------------------------------------------
 
     def with_metric(self, L: Any) -> Kernel:
-        """The kernel of mapped points, k(L x, L y): distances are |L (x - y)|.
+        """Return the kernel k(L x, L y) of mapped points, whose distances are |L (x - y)|.
 
         Parameters
         ----------
         L : array-like of shape (m, d)
-            With fewer rows than columns it is a projection. A kernel with one length for each column has one for each
-            row of ``L``.
+            Matrix of the map; if it has fewer rows than columns, the map is a projection. If the kernel has one length
+            for each column, ``L`` must have one row for each length.
 
         Returns
         -------
@@ -212,7 +213,7 @@ class Kernel(ABC):
         return WithMetric(self, LinearMap(matrix))
 
     def to_sklearn(self) -> Any:
-        """The equal kernel of scikit-learn.
+        """Return the kernel of scikit-learn that is equal to this kernel.
 
         Returns
         -------
@@ -221,7 +222,7 @@ class Kernel(ABC):
         Raises
         ------
         ValueError
-            Where scikit-learn has no equal.
+            If scikit-learn has no such kernel.
 
         Examples
         --------
@@ -255,9 +256,9 @@ class Kernel(ABC):
 
 
 def _operand(other: Any) -> Kernel | None:
-    """The other operand of a sum or product as a kernel: a kernel of scikit-learn is converted, a function is wrapped.
+    """Return the other operand of a sum or a product as a kernel; None if it is neither a kernel nor a function.
 
-    None is returned for any other object.
+    A kernel of scikit-learn is converted, and a function becomes a `CallableKernel`.
     """
     from blockbasis.kernels.convert import from_sklearn, is_sklearn
     from blockbasis.kernels.function import CallableKernel
@@ -270,25 +271,28 @@ def _operand(other: Any) -> Kernel | None:
 
 
 def diagonal_chunks(count: int) -> list[slice]:
-    """Ranges of points whose entries k(x, x) are evaluated in one call."""
+    """Return ranges of points; the values k(x, x) of each range are evaluated in one call."""
     return ranges(0, count, _DIAGONAL_CHUNK)
 
 
 def mapped_block(kernel: Kernel, X: FloatArray, Y: FloatArray) -> FloatArray:
-    """Entries of a kernel of mapped points; the points are mapped here."""
+    """Map the points, and return the block of the kernel of mapped points."""
     return kernel.core.block(*_in_coordinates(kernel, X, Y))
 
 
 def mapped_gradient(
     kernel: Kernel, X: FloatArray, Y: FloatArray, weights: FloatArray, factors: FloatArray | None
 ) -> FloatArray:
-    """Gradients of a kernel of mapped points; the points are mapped here."""
+    """Map the points, and return the gradients of the kernel of mapped points in the coordinates of the points."""
     gradients = kernel.core.block_gradient(*_in_coordinates(kernel, X, Y), weights, factors)
     return gradients if kernel.map is None else kernel.map.transposed(gradients)
 
 
 def _in_coordinates(kernel: Kernel, X: FloatArray, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Both sets of points mapped; centred first where k is a function of x - y, since a map rounds distant points."""
+    """Map both sets of points.
+
+    If k is a function of x - y, the points are centred first, which reduces the rounding errors of the map.
+    """
     if kernel.unit_maps() is None:
         return kernel.coordinates(X), kernel.coordinates(Y)
     centre = X.mean(axis=0)

@@ -21,7 +21,7 @@ from blockbasis.kernels.metric import Within
 
 @dataclass(frozen=True)
 class White(Kernel):
-    """White noise: ``variance`` for a point with itself, and zero for any two points.
+    """White noise: k(x, x) is ``variance``, and k(x, y) is zero for two different points of a data set.
 
     The variance is added to the diagonal of a symmetric kernel matrix, K + variance I, and not to the matrix of two
     sets of points, even where points are equal. This is the convention of scikit-learn's ``WhiteKernel``.
@@ -90,7 +90,7 @@ class Zero(White):
 
 @dataclass(frozen=True, repr=False)
 class Scaled(Kernel):
-    """A kernel times a positive number, as ``2.0 * kernel`` makes it.
+    """Product of a kernel and a positive number, as ``2.0 * kernel`` returns it.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class Scaled(Kernel):
         return values
 
     def _factor(self, dtype: np.dtype[Any]) -> Any:
-        """The scale as a number of the type of the points."""
+        """Return the scale in the dtype of the points; raise a ValueError if it overflows or underflows."""
         limits = np.finfo(dtype)
         if not float(limits.tiny) <= self.scale <= float(limits.max):
             raise ValueError(
@@ -166,7 +166,7 @@ class Scaled(Kernel):
 
 
 def scaled(kernel: Kernel, scale: Any) -> Kernel:
-    """``scale * kernel``; the scales of a scaled kernel are multiplied."""
+    """Return ``scale * kernel``; if the kernel is scaled already, the scales are multiplied."""
     return Scaled(kernel.kernel, kernel.scale * float(scale)) if isinstance(kernel, Scaled) else Scaled(kernel, scale)
 
 
@@ -181,9 +181,9 @@ def _scaled(kernel: Kernel, scale: float) -> Kernel:
 class _Combined(Kernel):
     """Base class of sums and products.
 
-    Where all parts have the same coordinates, the combined kernel has them too. Otherwise its squared distance is the
-    sum of the squared distances of all parts, each in units of its length: near points are then near for every part.
-    A part that is not a function of x - y is evaluated at the points as they are.
+    If all parts have the same coordinates, they are the coordinates of the combined kernel. Otherwise the squared
+    distance in its coordinates is the sum of the squared distances of all parts, each in units of the length scale of
+    the part. If a part is not a function of x - y, the coordinates are the columns of the points.
     """
 
     parts: tuple[Kernel, ...]
@@ -217,7 +217,7 @@ class _Combined(Kernel):
 
     @cached_property
     def _coordinates(self) -> tuple[LinearMap | None, Kernel]:
-        """`map` and `core`."""
+        """Return `map` and `core`."""
         if self.noise:
             rest = self.without_noise()
             return rest.map, rest.core
@@ -249,13 +249,13 @@ class _Combined(Kernel):
             yield from part.leaves()
 
     def _clipped(self, values: FloatArray) -> FloatArray:
-        """The values, at most k(x, x): rounding in float32 can raise a sum or a product above it."""
+        """Return the values reduced to at most k(x, x), which rounding in float32 can exceed."""
         return values if self.at_zero is None else np.minimum(values, values.dtype.type(self.at_zero), out=values)
 
 
 @dataclass(frozen=True, repr=False)
 class Sum(_Combined):
-    """A sum of kernels, as ``first + second`` makes it.
+    """Sum of kernels, as ``first + second`` returns it.
 
     Parameters
     ----------
@@ -311,7 +311,7 @@ class Sum(_Combined):
 
 @dataclass(frozen=True, repr=False)
 class Product(_Combined):
-    """A product of kernels, as ``first * second`` makes it.
+    """Product of kernels, as ``first * second`` returns it.
 
     Parameters
     ----------
@@ -381,17 +381,17 @@ class Product(_Combined):
 
 
 def added(first: Kernel, second: Kernel) -> Kernel:
-    """``first + second``, in one sum."""
+    """Return ``first + second`` as one sum of the parts of both."""
     return Sum(tuple(part for each in (first, second) for part in (each.parts if isinstance(each, Sum) else (each,))))
 
 
 def multiplied(first: Kernel, second: Kernel) -> Kernel:
-    """``first * second``, in one product."""
+    """Return ``first * second`` as one product of the parts of both."""
     return Product(
         tuple(part for each in (first, second) for part in (each.parts if isinstance(each, Product) else (each,)))
     )
 
 
 def _shown(kernel: Kernel) -> str:
-    """Representation of a kernel in a product, in brackets where needed."""
+    """Return the representation of a kernel in a product; sums, products and multiples are in brackets."""
     return f"({kernel!r})" if isinstance(kernel, (_Combined, Scaled)) else repr(kernel)

@@ -15,12 +15,12 @@ from blockbasis.kernels.stationary import Cauchy, Gaussian, InverseMultiquadric,
 
 
 def as_kernel(kernel: Any, *, caller: str) -> Kernel:
-    """The argument as a `Kernel`: converted from scikit-learn where there is an equal, otherwise a function is wrapped.
+    """Return the argument as a `Kernel`: a kernel of scikit-learn is converted, and a function is wrapped.
 
     Raises
     ------
     TypeError
-        Where the argument is neither a kernel nor callable.
+        If the argument is neither a kernel nor callable.
     """
     if isinstance(kernel, Kernel):
         return kernel
@@ -33,7 +33,7 @@ def as_kernel(kernel: Any, *, caller: str) -> Kernel:
 
 
 def is_sklearn(kernel: Any) -> bool:
-    """Whether the object is a kernel of scikit-learn, whose module is not imported for the check."""
+    """Return whether the object is a kernel of scikit-learn; the check does not import the module of these kernels."""
     return type(kernel).__module__ == "sklearn.gaussian_process.kernels"
 
 
@@ -41,7 +41,7 @@ def is_sklearn(kernel: Any) -> bool:
 
 
 def from_sklearn(kernel: Any) -> Kernel:
-    """The kernel that equals one of scikit-learn.
+    """Return the kernel that is equal to a kernel of scikit-learn.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def from_sklearn(kernel: Any) -> Kernel:
 
 
 def _equal(kernel: Any) -> Kernel | None:
-    """The kernel that equals one of scikit-learn; None where there is none."""
+    """Return the kernel that is equal to a kernel of scikit-learn; None if there is none."""
     from sklearn.gaussian_process import kernels as theirs  # slow to import, and rarely needed
 
     kind = type(kernel)
@@ -107,7 +107,7 @@ def _times(kernel: Kernel | None, factor: float) -> Kernel | None:
 
 
 def _lengths(kernel: Any) -> Any:
-    """Length scales; an array of one is a number, as in scikit-learn."""
+    """Return the length scales; an array with one entry becomes a number, as in scikit-learn."""
     lengths = np.asarray(kernel.length_scale, dtype=np.float64)
     return lengths.item() if lengths.size == 1 else lengths
 
@@ -116,7 +116,7 @@ def _lengths(kernel: Any) -> Any:
 
 
 def to_sklearn(kernel: Kernel) -> Any:
-    """The kernel of scikit-learn that equals a kernel of the package: see `Kernel.to_sklearn`."""
+    """Return the kernel of scikit-learn that is equal to a kernel of the package, as `Kernel.to_sklearn` does."""
     from sklearn.gaussian_process import kernels as theirs
 
     lengths: Any = getattr(kernel, "bandwidth", None)

@@ -18,7 +18,7 @@ _COMBINED: dict[str, type[Sum | Product]] = {"Sum": Sum, "Product": Product}
 
 
 def describe_kernel(kernel: Kernel | None) -> dict[str, Any] | None:
-    """Name and parameters of a kernel of the package as JSON data; None for any other kernel."""
+    """Return the name and the parameters of a kernel of the package for JSON; None for any other kernel."""
     if isinstance(kernel, RadialKernel) and RADIAL_KERNELS.get(type(kernel).__name__) is type(kernel):
         return {"name": type(kernel).__name__, "parameters": kernel_parameters(kernel)}
     if type(kernel) is White:
@@ -34,7 +34,7 @@ def describe_kernel(kernel: Kernel | None) -> dict[str, Any] | None:
 
 
 def restored_kernel(saved: dict[str, Any]) -> Kernel:
-    """The kernel of a description by `describe_kernel`."""
+    """Return the kernel that `describe_kernel` has described."""
     name = saved["name"]
     if name in RADIAL_KERNELS:
         return RADIAL_KERNELS[name](**saved["parameters"])

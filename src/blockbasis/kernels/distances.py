@@ -16,7 +16,7 @@ _CHUNK_ENTRIES = 2**20
 
 
 def squared_distances(X: FloatArray, Y: FloatArray, centre: FloatArray, *, error: float = 0.0) -> FloatArray:
-    """Squared Euclidean distances between the rows of ``X`` and of ``Y``.
+    """Return the squared Euclidean distances between the rows of ``X`` and those of ``Y``.
 
     Parameters
     ----------
@@ -66,13 +66,13 @@ class ProductFactors:
     cancelled: bool
 
     def squared(self, rows: slice, columns: slice, out: FloatArray | None = None) -> FloatArray:
-        """Squared distances of some rows and columns, not negative."""
+        """Return the squared distances of some rows and columns; negative rounding errors are set to zero."""
         squared = np.matmul(self.left[rows], self.right[columns].T, out=out)
         return np.maximum(squared, 0, out=squared)
 
 
 def product_factors(X: FloatArray, Y: FloatArray, centre: FloatArray, *, error: float) -> ProductFactors:
-    """Factors of the matrix of |x|^2 + |y|^2 - 2xy: two additional columns hold the norms."""
+    """Return factors of the matrix |x|^2 + |y|^2 - 2xy; two additional columns hold the squared norms."""
     n, d = X.shape
     left, right = np.empty((n, d + 2), X.dtype), np.empty((len(Y), d + 2), X.dtype)
     X_centred, Y_centred = np.subtract(X, centre, out=left[:, :d]), np.subtract(Y, centre, out=right[:, :d])
@@ -86,14 +86,14 @@ def product_factors(X: FloatArray, Y: FloatArray, centre: FloatArray, *, error: 
 
 
 def _rounding(X: FloatArray) -> float:
-    """Rounding of |x|^2 + |y|^2 - 2xy as a share of its terms."""
+    """Return the rounding error of |x|^2 + |y|^2 - 2xy relative to its terms."""
     return 3 * math.sqrt(X.shape[1] + 1) * float(np.finfo(X.dtype).eps)
 
 
 def squares_of_differences(
     X: FloatArray, Y: FloatArray, rows: IntArray, columns: IntArray, unit: float = 1.0
 ) -> FloatArray:
-    """Squared distances of pairs of points, in units of a length, without cancellation."""
+    """Return squared distances of pairs of points in units of a length, from differences, which do not cancel."""
     squared = np.empty(len(rows), dtype=X.dtype)
     step = max(1, _CHUNK_ENTRIES // X.shape[1])
     for start in range(0, len(rows), step):

@@ -1,4 +1,4 @@
-"""The kernel matrix in implicit form: blocks are evaluated on demand, and entries are counted."""
+"""Kernel matrix that is not stored: its blocks are evaluated on demand, and the evaluated entries are counted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 from blockbasis._utils.tiling import ranges
 from blockbasis._utils.typing import FloatArray, Index, IntArray
 from blockbasis.kernels.base import Kernel, diagonal_chunks
-from blockbasis.kernels.combined import Zero
 from blockbasis.kernels.function import CallableKernel
 
 #: Rows of a strip when all entries are evaluated.
@@ -24,7 +23,7 @@ _SCALE_SAMPLE = 16
 
 
 class Counter:
-    """A counter that threads share."""
+    """Counter that several threads may increase."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -40,7 +39,7 @@ class Counter:
 
 
 class KernelMatrix:
-    """K(rows, columns), of which blocks are evaluated on demand.
+    """Kernel matrix K(rows, columns) whose blocks are evaluated on demand.
 
     `block` and `diagonal` count the entries that a factorization evaluates; tests of complexity use the count.
 
@@ -80,12 +79,12 @@ class KernelMatrix:
 
     @property
     def entries(self) -> int:
-        """Kernel entries evaluated so far, those of all matrices with the same counter."""
+        """Number of kernel entries that all matrices with the same counter have evaluated."""
         return self._counter.value
 
     @property
     def T(self) -> KernelMatrix:
-        """The transpose, with the same points and counter."""
+        """Transpose with the same points and the same counter."""
         if self.symmetric:
             return self
         other = KernelMatrix(self.kernel, self.columns, self.rows, counter=self._counter)
@@ -94,7 +93,7 @@ class KernelMatrix:
 
     @cached_property
     def double(self) -> KernelMatrix:
-        """The same matrix in float64, with the same counter: for work that amplifies rounding."""
+        """Return the matrix with points and entries in float64, and the same counter."""
         if self.dtype == np.float64:
             return self
         columns = None if self.symmetric else self.columns.astype(np.float64)
@@ -104,9 +103,9 @@ class KernelMatrix:
 
     @cached_property
     def single(self) -> KernelMatrix:
-        """The same matrix with entries in float32, points and counter: for work that needs few digits.
+        """Return the matrix with entries in float32, and the same points and counter.
 
-        It is the matrix itself where float32 cannot represent the squares of the entries.
+        The matrix itself is returned if squares of its entries would overflow or underflow in float32.
         """
         low, high = _SCALES[np.dtype(np.float32)]
         own = self.kernel.at_zero
@@ -119,7 +118,7 @@ class KernelMatrix:
         return other
 
     def block(self, rows: Index, columns: Index) -> FloatArray:
-        """Entries of the given rows and columns (slices or index arrays)."""
+        """Return the entries of the given rows and columns, which are slices or index arrays."""
         X, Y = self.rows[rows], self.columns[columns]
         self._counter.add(X.shape[0] * Y.shape[0])
         if self.dtype != X.dtype and self._shiftable:  # float32 keeps the digits of points near the origin
@@ -134,7 +133,7 @@ class KernelMatrix:
         return values
 
     def diagonal(self, rows: slice) -> FloatArray:
-        """k(x, x) of the given points of a symmetric matrix, cached for each range; read-only."""
+        """Return k(x, x) of the given points of a symmetric matrix as a read-only array, cached for each range."""
         if self.kernel.at_zero is not None:
             return np.full(rows.stop - rows.start, self.kernel.at_zero + self.noise, dtype=self.dtype)
         key = rows.start, rows.stop
@@ -151,7 +150,7 @@ class KernelMatrix:
         return values
 
     def symmetric_dense(self) -> FloatArray:
-        """All entries of a symmetric matrix, from those on and above the diagonal."""
+        """Return all entries of a symmetric matrix; only those on and above the diagonal are evaluated."""
         n = self.shape[0]
         dense = np.empty((n, n), dtype=self.dtype)
         for rows in ranges(0, n, _SYMMETRIC_TILE):
@@ -166,9 +165,9 @@ class KernelMatrix:
 
 
 def _check_scale(kernel: Kernel, dtype: np.dtype[np.floating]) -> None:
-    """Raise where the squared values of a kernel would overflow or underflow."""
+    """Raise a ValueError if squared values of the kernel overflow or underflow."""
     own = kernel.at_zero
-    if own is not None and not isinstance(kernel, Zero):
+    if own is not None:
         _check_values(kernel, own + kernel.noise, dtype)
 
 
@@ -177,12 +176,12 @@ def _check_values(kernel: Kernel, own: float, dtype: np.dtype[np.floating]) -> N
     if own != 0 and not low <= own <= high:
         raise ValueError(
             f"A kernel of {dtype} must have k(x, x) between {low:g} and {high:g}. Got {own:g} for "
-            f"{kernel!r} instead: scale the kernel, and what is learnt with it."
+            f"{kernel!r} instead: multiply the kernel by a constant, and ridges and noise by the same constant."
         )
 
 
 class CachedKernelMatrix(KernelMatrix):
-    """A kernel matrix whose entries are all cached: blocks are copied, and none is evaluated.
+    """Kernel matrix with stored entries; `block` copies entries and evaluates none.
 
     Parameters
     ----------
@@ -217,7 +216,7 @@ class CachedKernelMatrix(KernelMatrix):
 
 
 def check_function(matrix: KernelMatrix, rng: np.random.Generator, *, semidefinite: bool) -> None:
-    """Raise where a kernel function is not symmetric, or not positive semi-definite, at a sample of points."""
+    """Raise a ValueError if a kernel function is not symmetric or not positive semi-definite at a sample of points."""
     if not any(isinstance(leaf, CallableKernel) for leaf in matrix.kernel.leaves()):
         return
     n = matrix.shape[0]
@@ -230,7 +229,7 @@ def check_function(matrix: KernelMatrix, rng: np.random.Generator, *, semidefini
 
 
 def coincidences(rows: Index, columns: Index) -> tuple[IntArray, IntArray]:
-    """Row and column positions of the entries of a block at which row and column are the same point."""
+    """Return the positions (rows, columns) of the entries of a block whose row and column are the same point."""
     if isinstance(rows, slice):
         own = indices(columns)
         inside = np.flatnonzero((own >= rows.start) & (own < rows.stop))
@@ -246,5 +245,5 @@ def coincidences(rows: Index, columns: Index) -> tuple[IntArray, IntArray]:
 
 
 def indices(index: Index) -> IntArray:
-    """An index array from a slice with both ends, or from an index array."""
+    """Return a slice with both ends, or an index array, as an index array."""
     return np.arange(index.start, index.stop) if isinstance(index, slice) else index

@@ -1,4 +1,4 @@
-"""A function k(X, Y) as a kernel."""
+"""Kernel from a function k(X, Y) of the user."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from blockbasis.kernels.base import Kernel
 
 @dataclass(frozen=True)
 class CallableKernel(Kernel):
-    """A function k(X, Y) -> array as a kernel; its values are checked at each call.
+    """Kernel from a function k(X, Y) that returns an array, whose shape and values are checked at each call.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class CallableKernel(Kernel):
 
     @staticmethod
     def check_symmetric(K: FloatArray) -> None:
-        """Raise unless the kernel matrix of a sample of points is symmetric."""
+        """Raise a ValueError unless the kernel matrix of a sample of points is symmetric."""
         scale = np.abs(K).max(initial=0.0)
         tolerance = math.sqrt(np.finfo(K.dtype).eps) * scale
         if np.abs(K - K.T).max(initial=0.0) > tolerance:
@@ -53,7 +53,7 @@ class CallableKernel(Kernel):
 
     @staticmethod
     def check_semidefinite(K: FloatArray) -> None:
-        """Raise unless the kernel matrix of a sample of points is positive semi-definite."""
+        """Raise a ValueError unless the kernel matrix of a sample of points is positive semi-definite."""
         values = np.linalg.eigvalsh((K + K.T) / 2)
         if values[0] < -math.sqrt(np.finfo(K.dtype).eps) * max(values[-1], 0.0):
             raise ValueError(

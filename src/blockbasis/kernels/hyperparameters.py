@@ -1,8 +1,8 @@
 """Hyperparameters of a kernel on a logarithmic scale, and derivatives of its entries.
 
-Lengths, scales and variances of white noise are hyperparameters, in the order in which `repr` shows the parts. Shapes
-(``nu``, ``alpha``) and metrics stay as they are, and so do functions, and products with white noise in them, whose
-noise depends on all of their scales.
+The hyperparameters are lengths, scales and variances of white noise, in the order in which `repr` shows the parts. The
+following are fixed: the shapes ``nu`` and ``alpha``, metrics, functions of the user, and products with white noise in a
+factor, because their noise depends on the scales of all factors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from blockbasis.kernels.radial import RadialKernel
 
 
 def log_parameters(kernel: Kernel) -> FloatArray:
-    """Logarithms of all hyperparameters."""
+    """Return the logarithms of all hyperparameters."""
     if isinstance(kernel, RadialKernel):
         return np.asarray(np.log(np.atleast_1d(kernel.bandwidth)))
     if isinstance(kernel, White) and not isinstance(kernel, Zero):
@@ -36,7 +36,7 @@ def log_parameters(kernel: Kernel) -> FloatArray:
 
 
 def are_lengths(kernel: Kernel) -> npt.NDArray[np.bool_]:
-    """Mask of the `log_parameters` that are lengths."""
+    """Return a mask of the entries of `log_parameters` that are lengths."""
     if isinstance(kernel, Scaled):
         return np.concatenate(([False], are_lengths(kernel.kernel)))
     if isinstance(kernel, WithMetric):
@@ -48,7 +48,7 @@ def are_lengths(kernel: Kernel) -> npt.NDArray[np.bool_]:
 
 
 def with_log_parameters(kernel: Kernel, values: FloatArray) -> Kernel:
-    """The kernel with the given logarithms of its hyperparameters."""
+    """Return the kernel with the given logarithms of its hyperparameters."""
     if isinstance(kernel, RadialKernel):
         lengths: Any = np.exp(values)
         return replace(kernel, bandwidth=lengths if isinstance(kernel.bandwidth, tuple) else float(lengths[0]))
@@ -70,7 +70,7 @@ def with_log_parameters(kernel: Kernel, values: FloatArray) -> Kernel:
 
 
 def sensitivities(kernel: Kernel, X: FloatArray, weights: FloatArray) -> FloatArray:
-    """Derivatives of sum_ij weights_ij K_ij by each of the `log_parameters`.
+    """Return the derivatives of sum_ij weights_ij K_ij with respect to the `log_parameters`.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def sensitivities(kernel: Kernel, X: FloatArray, weights: FloatArray) -> FloatAr
 
 
 def _free_parts(kernel: Kernel) -> tuple[Kernel, ...]:
-    """Parts of a sum or product whose hyperparameters are those of the whole."""
+    """Return the parts of a sum, or of a product without noise, whose hyperparameters are those of the kernel."""
     if isinstance(kernel, Sum) or (isinstance(kernel, Product) and not kernel.noise):
         return kernel.parts
     return ()

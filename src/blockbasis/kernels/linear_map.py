@@ -1,12 +1,14 @@
-"""Linear maps of points: lengths for each column, and metrics."""
+"""Linear maps of points: division by one length for each column, and metrics."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from blockbasis._utils.typing import FloatArray
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 #: Singular values below this share of the largest one are rounding, and dropped from a combined map.
 _NEGLIGIBLE = 1e-14
@@ -14,12 +16,12 @@ _NEGLIGIBLE = 1e-14
 
 @dataclass(frozen=True, eq=False)
 class LinearMap:
-    """A linear map of points, compared by value.
+    """Linear map of points; two maps are equal if their arrays are equal.
 
     Parameters
     ----------
     array : ndarray of shape (m, d) or (d,)
-        The matrix of the map, or the diagonal of a diagonal one; read-only.
+        Matrix of the map, or diagonal of a diagonal matrix; read-only.
     """
 
     array: FloatArray
@@ -47,7 +49,7 @@ class LinearMap:
         return float(np.linalg.svd(self.array, compute_uv=False)[-1]) if m >= d else 0.0
 
     def __call__(self, X: FloatArray) -> FloatArray:
-        """The mapped points, computed in float64 and returned in the dtype of ``X``."""
+        """Return the mapped points, computed in float64, in the dtype of ``X``."""
         double = X.astype(np.float64, copy=False)
         with np.errstate(over="ignore", invalid="ignore"):
             mapped = double * self.array if self.array.ndim == 1 else double @ self.array.T
@@ -60,13 +62,13 @@ class LinearMap:
         return np.ascontiguousarray(mapped, dtype=X.dtype)
 
     def transposed(self, gradients: FloatArray) -> FloatArray:
-        """Gradients in the mapped coordinates, of shape (n, m, t), as gradients in those of the points."""
+        """Return gradients with respect to the points from those, of shape (n, m, t), for the mapped points."""
         if self.array.ndim == 1:
             return gradients * self.array[:, np.newaxis]
         return np.asarray(np.tensordot(gradients, self.array, axes=([1], [0])).transpose(0, 2, 1))
 
     def after(self, first: LinearMap | None) -> LinearMap:
-        """The map that applies ``first`` before this one; None is the identity."""
+        """Return the map that applies ``first`` and then this map; None stands for the identity."""
         if first is None:
             return self
         if self.array.ndim == 1:
@@ -74,7 +76,7 @@ class LinearMap:
         return LinearMap(self.array * first.array if first.array.ndim == 1 else self.array @ first.array)
 
     def reduced(self) -> LinearMap | None:
-        """A map of the same distances with at most as many outputs as inputs; None where it is the identity."""
+        """Return a map with the same distances and at most as many outputs as inputs; None for the identity."""
         if self.array.ndim == 1:
             return None if (self.array == 1).all() else self
         m, d = self.array.shape
@@ -84,7 +86,7 @@ class LinearMap:
 
 
 def combined(maps: list[LinearMap]) -> tuple[LinearMap, LinearMap]:
-    """One map whose squared distances are the sums of those of all maps, and its pseudo-inverse."""
+    """Return a map whose squared distances are the sums of those of all maps, and its pseudo-inverse."""
     if all(each.array.ndim == 1 for each in maps):
         root = np.sqrt(sum(each.array**2 for each in maps))
         return LinearMap(root), LinearMap(np.divide(1, root, out=np.zeros_like(root), where=root > 0))

@@ -1,4 +1,4 @@
-"""A kernel of mapped points."""
+"""Kernels of mapped points."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_SHOWN = 9
 
 @dataclass(frozen=True, repr=False)
 class WithMetric(Kernel):
-    """k(L x, L y), as `Kernel.with_metric` makes it.
+    """Kernel k(L x, L y), as `Kernel.with_metric` returns it.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class WithMetric(Kernel):
 
 @dataclass(frozen=True, repr=False)
 class Within(WithMetric):
-    """A kernel with a metric as a part of a sum or product of several metrics: `block` maps the points."""
+    """Kernel with a metric as a part of a sum or product of kernels with other metrics; `block` maps the points."""
 
     @property
     def map(self) -> None:

@@ -1,4 +1,4 @@
-"""The base class of radial kernels: entries and gradients from squared distances."""
+"""Base class of radial kernels: entries and gradients from squared distances."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _MAX_SHOWN = 6
 
 @dataclass(frozen=True)
 class RadialKernel(Kernel):
-    """A kernel f(|x - y|^2) with f(0) = 1 and f decreasing.
+    """Radial kernel f(|x - y|^2) with f(0) = 1 and decreasing f.
 
     Parameters
     ----------
     bandwidth : float or array-like of shape (d,)
-        The length by which distances are divided, or one for each column. The attribute is a float or a tuple.
+        Length by which distances are divided, or one length for each column. The attribute is a float or a tuple.
     """
 
     bandwidth: Any
@@ -46,13 +46,16 @@ class RadialKernel(Kernel):
 
     @abstractmethod
     def profile(self, squared_distances: FloatArray) -> FloatArray:
-        """Profile f at each squared distance; the array is overwritten and returned.
+        """Return f at each squared distance; the array is overwritten and returned.
 
         A kernel with one length for each column is evaluated through its `core`, which has one length.
         """
 
     def derivative(self, squared_distances: FloatArray) -> FloatArray:
-        """Derivative of f at each squared distance, zero at zero where f has a kink; the array may be overwritten."""
+        """Return the derivative of f at each squared distance, or zero at distance zero if f has none there.
+
+        The array may be overwritten.
+        """
         raise NotImplementedError(f"{self!r} has no gradient: {type(self).__name__} does not define 'derivative'.")
 
     @property
@@ -99,7 +102,7 @@ class RadialKernel(Kernel):
         return values
 
     def _narrow_block(self, X: FloatArray, Y: FloatArray, centre: FloatArray, error: float) -> FloatArray:
-        """Entries strip by strip, so that distances are in the cache when the profile is taken."""
+        """Return the entries, computed in strips of rows so that the distances of a strip stay in the cache."""
         values = np.empty((len(X), len(Y)), dtype=X.dtype)
         factors = product_factors(X, Y, centre, error=error) if error else None
         for rows in ranges(0, len(X), max(1, _STRIP_ENTRIES // max(len(Y), 1))):
@@ -129,7 +132,7 @@ class RadialKernel(Kernel):
         return np.asarray(X[:, :, np.newaxis] * (slopes @ weights)[:, np.newaxis, :] - weighted_sums)
 
     def _block_of_tiny_bandwidth(self, X: FloatArray, Y: FloatArray) -> FloatArray:
-        """Entries by differences in units of the bandwidth, whose square would underflow."""
+        """Return the entries from differences in units of the bandwidth, the square of which would underflow."""
         if X.dtype == np.float32:
             return self.block(X.astype(np.float64), Y.astype(np.float64)).astype(np.float32)
         rows, columns = (each.ravel() for each in np.indices((len(X), len(Y))))
@@ -137,16 +140,16 @@ class RadialKernel(Kernel):
         return replace(self, bandwidth=1.0).profile(squared)
 
     def _distance_error(self, X: FloatArray) -> float:
-        """Error of squared distances with which entries are accurate; zero where a square root amplifies it."""
+        """Return the allowed error of squared distances; zero if f has no derivative at zero."""
         return ENTRY_ERROR[X.dtype] * self.bandwidth * self.bandwidth if self._smooth_at_zero else 0.0
 
     @property
     def _smooth_at_zero(self) -> bool:
-        """Whether rounding in a squared distance near zero stays as small in the kernel."""
+        """Whether f has a finite derivative at zero, so that it does not amplify errors of small squared distances."""
         return True
 
     def _divide(self, values: FloatArray, times: int) -> FloatArray:
-        """Divide by the bandwidth, once or twice, in place and without overflow."""
+        """Divide in place by the bandwidth or by its square, without overflow of intermediate results."""
         limits = np.finfo(values.dtype)
         tiny, largest = float(limits.tiny), float(limits.max)
         inverse = min(max(1 / self.bandwidth if self.bandwidth > tiny else np.inf, tiny), largest)
@@ -161,13 +164,13 @@ class RadialKernel(Kernel):
 
 
 def kernel_parameters(kernel: RadialKernel) -> dict[str, float | list[float]]:
-    """Arguments of the class that restore the kernel."""
+    """Return the arguments from which the class creates an equal kernel."""
     values = {field.name: getattr(kernel, field.name) for field in fields(kernel)}
     return {name: list(value) if isinstance(value, tuple) else float(value) for name, value in values.items()}
 
 
 def _shown(value: Any) -> str:
-    """Representation of a number or of lengths; many lengths are abbreviated."""
+    """Return the representation of a number or of lengths; many lengths are abbreviated."""
     if not isinstance(value, tuple) or len(value) <= _MAX_SHOWN:
         return repr(value)
     first = ", ".join(f"{length:.6g}" for length in value[: _MAX_SHOWN // 2])

@@ -19,7 +19,7 @@ from blockbasis.kernels.radial import RadialKernel
 
 
 def _decayed(exponents: FloatArray) -> FloatArray:
-    """exp(-x), in place; zero where its square would be a denormal number, with which arithmetic is slow."""
+    """Replace x by exp(-x), or by zero if the square of exp(-x) is a denormal number: arithmetic with them is slow."""
     most = -0.5 * math.log(np.finfo(exponents.dtype).tiny)
     if exponents.max(initial=0.0) <= most:
         np.negative(exponents, out=exponents)
@@ -33,7 +33,7 @@ def _decayed(exponents: FloatArray) -> FloatArray:
 
 
 def _multiplied(lengths: Any, factor: float) -> Any:
-    """A length, or each of several, times a factor."""
+    """Return a length, or each of several lengths, times a factor."""
     return tuple(factor * length for length in lengths) if isinstance(lengths, tuple) else factor * lengths
 
 
@@ -44,7 +44,7 @@ class Gaussian(RadialKernel):
     Parameters
     ----------
     bandwidth : float or array-like of shape (d,)
-        The length by which distances are divided, or one for each column.
+        Length by which distances are divided, or one length for each column.
 
     Examples
     --------
@@ -95,7 +95,7 @@ class Laplacian(RadialKernel):
     Parameters
     ----------
     bandwidth : float or array-like of shape (d,)
-        The length by which distances are divided, or one for each column.
+        Length by which distances are divided, or one length for each column.
 
     Examples
     --------
@@ -126,7 +126,7 @@ class Laplacian(RadialKernel):
 
 
 def _kinked(kernel: Laplacian | Matern, squared_distances: FloatArray) -> FloatArray:
-    """Derivative of exp(-sqrt(s) / h) with respect to s, zero at the kink."""
+    """Return the derivative of exp(-sqrt(s) / h) with respect to s, and zero at s = 0."""
     distances = np.sqrt(squared_distances)
     values = kernel._divide(kernel.profile(squared_distances), 1)
     return np.asarray(np.divide(values, -2 * distances, out=np.zeros_like(values), where=distances > 0))
@@ -206,7 +206,7 @@ class Cauchy(RadialKernel):
     Parameters
     ----------
     bandwidth : float or array-like of shape (d,)
-        The length by which distances are divided, or one for each column.
+        Length by which distances are divided, or one length for each column.
 
     Examples
     --------
@@ -231,7 +231,7 @@ class InverseMultiquadric(RadialKernel):
     Parameters
     ----------
     bandwidth : float or array-like of shape (d,)
-        The length by which distances are divided, or one for each column.
+        Length by which distances are divided, or one length for each column.
 
     Examples
     --------
@@ -257,7 +257,7 @@ class RationalQuadratic(RadialKernel):
     Parameters
     ----------
     bandwidth : float or array-like of shape (d,)
-        The length by which distances are divided, or one for each column.
+        Length by which distances are divided, or one length for each column.
     alpha : float, default=1.0
         How many scales are mixed; the smaller, the heavier the tail.
 

@@ -24,6 +24,7 @@ from blockbasis._utils.typing import FloatArray
 FORMAT = "blockbasis"
 #: Version of the format. Version 1 has one array for each block of U, each panel of C and each extension. Version 2 has
 #: one array for all blocks, one for all panels and one for all extensions. Version 3 supports trimmed blocks of C.
+#: Version 4 supports the corrections of a cross factorization at clusters and at single entries.
 VERSION = 4
 _META = "meta.json"
 #: Largest size in bytes of the metadata, which are parsed before the digest is checked.

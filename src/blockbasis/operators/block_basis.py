@@ -6,28 +6,30 @@ import math
 import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from blockbasis._utils.html import summary_table
 from blockbasis._utils.linalg import diagonal_of
 from blockbasis._utils.tiling import tiles
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis._utils.validation import check_points
 from blockbasis.exceptions import AccuracyWarning
-from blockbasis.kernels import Kernel
 from blockbasis.operators.block_diagonal import BlockDiagonal
 from blockbasis.operators.cross import CrossBlockBasis
-from blockbasis.operators.entries import Entries
-from blockbasis.operators.error_estimate import ErrorEstimate
-from blockbasis.operators.extension import Extension
 from blockbasis.operators.extension_check import CheckedEntries, Probes, planned_correction
-from blockbasis.operators.inner import Cutoff, InnerMatrix
 from blockbasis.operators.near_field import NearField, correction, landmarks_by_cluster
 from blockbasis.operators.product import RealOperator
 from blockbasis.operators.shortening import held_variance, largest_variances, shortened, variance_roots
-from blockbasis.partition import Partition
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
+    from blockbasis.kernels import Kernel
+    from blockbasis.operators.entries import Entries
+    from blockbasis.operators.error_estimate import ErrorEstimate
+    from blockbasis.operators.extension import Extension
+    from blockbasis.operators.inner import Cutoff, InnerMatrix
+    from blockbasis.partition import Partition
 
 #: Bound of the entries of an extension, relative to k(x, x), for kernels with constant k(x, x): 1.5 less rounding.
 _LARGEST_ENTRY = 1.4999

@@ -241,7 +241,7 @@ class BlockDiagonal:
         # An empty cluster has no rows; its part of a projection is zero.
         empty = np.flatnonzero(self.partition.sizes == 0).tolist()
         groups, floats = [[_Piece(self.blocks[i], slice(0, 0), columns[i], True) for i in empty]], 0
-        for i, rows, values in self.row_pieces():
+        for i, rows, values in self.row_pieces(_PIECE):
             if floats >= _MIN_GROUP:
                 groups.append([])
                 floats = 0

@@ -20,22 +20,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from blockbasis._utils.tiling import tiles
-from blockbasis._utils.typing import FloatArray, IntArray
-from blockbasis.kernels import Kernel
-from blockbasis.operators.block_diagonal import BlockDiagonal
-from blockbasis.operators.error_estimate import ErrorEstimate
-from blockbasis.operators.extension import Extension
-from blockbasis.operators.inner import InnerMatrix
 from blockbasis.operators.row_blocks import RowBlocks
 from blockbasis.operators.shortening import within_variance
 from blockbasis.partition import Partition, nearest_points
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
+    from blockbasis.kernels import Kernel
+    from blockbasis.operators.block_diagonal import BlockDiagonal
+    from blockbasis.operators.error_estimate import ErrorEstimate
+    from blockbasis.operators.extension import Extension
+    from blockbasis.operators.inner import InnerMatrix
 
 #: Weight λ of the other points of a cluster. The error is flat between 0.03 and 0.6.
 _OTHERS = 0.1
@@ -55,7 +57,7 @@ _MOST_CLUSTERS = 64
 
 @dataclass(frozen=True, eq=False)
 class NearField:
-    """What the correction is computed from.
+    """Data from which corrections are computed.
 
     Parameters
     ----------

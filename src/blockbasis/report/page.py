@@ -122,7 +122,7 @@ def render_page(page: Page) -> str:
 
 
 def write_page(page: Page, path: Path) -> None:
-    """Write a page to a file in one step.
+    """Write a page to a file, which is replaced atomically.
 
     Parameters
     ----------

@@ -1,19 +1,22 @@
-"""Reports of a fitted model and of a factorization: which figures and tables, and what they say."""
+"""Reports of a fitted model and of a factorization: their sections, figures, tables and text."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.report import model_figures as of_model
 from blockbasis.report import structure_figures as of_structure
 from blockbasis.report.leave_one_out import MEASURES, ROWS, search_scores
 from blockbasis.report.page import DataTable, Page, Section
-from blockbasis.tables import Evaluation, TableModel
-from blockbasis.tables.fitting import OURS
-from blockbasis.tables.scorecard import Scorecard
+from blockbasis.tables.scorecard import OURS
+
+if TYPE_CHECKING:
+    from blockbasis.operators.block_basis import BlockBasis
+    from blockbasis.tables import Evaluation, TableModel
+    from blockbasis.tables.scorecard import Scorecard
 
 #: Rows of a table that repeats the numbers of a figure.
 _ROWS = 30

@@ -6,13 +6,15 @@ Each function draws into the given matplotlib axes, or into new ones, and return
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from blockbasis._utils.typing import FloatArray
-from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.report.figures import COLOURS, new_axes, style
+
+if TYPE_CHECKING:
+    from blockbasis.operators.block_basis import BlockBasis
 
 #: Clusters whose spectra are drawn.
 _SPECTRA = 5

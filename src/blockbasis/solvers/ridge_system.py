@@ -170,12 +170,12 @@ class RidgeSystem:
         X = self._refined(np.ldexp(B, -exponents))
         return times_power_of_two(X, exponents, name="b", caller="solve").reshape(b.shape)
 
-    def _refined(self, B: FloatArray) -> FloatArray:
+    def _refined(self, B: FloatArray, steps: int = _REFINEMENTS) -> FloatArray:
         """Solve for the columns of B; a refinement step is accepted in the columns whose residual it reduces."""
         X = self.precondition(B)
         residuals = B - self._product(X)
         sizes, goals = np.linalg.norm(residuals, axis=0), _REFINED * np.linalg.norm(B, axis=0)
-        for _ in range(_REFINEMENTS):
+        for _ in range(steps):
             if (sizes <= goals).all():
                 break
             corrected = X + self.precondition(residuals)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from scipy.stats import rankdata
 from sklearn.model_selection import cross_val_predict
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from blockbasis._utils.typing import FloatArray
-from blockbasis.tables.fitting import Prepared
+
+if TYPE_CHECKING:
+    from blockbasis.tables.fitting import Prepared
 
 #: Rows of the sample with which each column is tried alone.
 _ROWS = 2_000

@@ -21,11 +21,17 @@ from blockbasis._utils.typing import FloatArray
 from blockbasis.estimators.ridge_cv import KernelRidgeClassifierCV, KernelRidgeCV
 from blockbasis.tables.encoding import TableEncoder, encode, learn_encoder
 from blockbasis.tables.model import TableModel
-from blockbasis.tables.scorecard import Scorecard, classification_scorecard, regression_scorecard
+from blockbasis.tables.scorecard import (
+    LINEAR,
+    MAJORITY,
+    MEAN,
+    OURS,
+    Scorecard,
+    classification_scorecard,
+    regression_scorecard,
+)
 from blockbasis.tables.table import Column, Table, missing
 
-#: Names of the models in a scorecard.
-OURS, LINEAR, MEAN, MAJORITY = "kernel model", "linear model", "mean", "most frequent class"
 #: Smallest number of rows with a target.
 MIN_ROWS = 10
 _RIDGES = np.geomspace(1e-3, 1e5, 17)
@@ -180,7 +186,7 @@ def tested_again(model: TableModel, prepared: Prepared) -> tuple[TableModel, Eva
 def _targets(
     column: Column, task: str | None, target: str, table: Table, notes: list[str]
 ) -> tuple[str, npt.NDArray[Any]]:
-    """Return the task and the targets; what was decided is added to the notes."""
+    """Return the task and the targets; a note is added if the task is chosen and numbers may be classes."""
     if len(column) < MIN_ROWS:
         raise ValueError(
             f"{table.source} must have at least {MIN_ROWS} rows with a value of {target!r}. Got {len(column)} instead."

@@ -6,18 +6,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.estimators._ridge_sums import RidgeSums
-from blockbasis.streaming.functions import BasisFunctions
 from blockbasis.streaming.sources import SAMPLE_ROWS, ArrayRows
 from blockbasis.tables.encoding import encode
-from blockbasis.tables.model import TableModel
 from blockbasis.tables.reading import table_of_arrow
 from blockbasis.tables.table import Table, missing
+
+if TYPE_CHECKING:
+    from blockbasis.streaming.functions import BasisFunctions
+    from blockbasis.tables.model import TableModel
 
 #: Adds up what a function gives for each file, here or on workers.
 Summed = Callable[[Callable[..., RidgeSums], list[tuple[Any, ...]]], RidgeSums]
@@ -93,7 +95,7 @@ def _rows_of(path: Path, rows: IntArray) -> Iterator[Table]:
 
 
 def learn_others(model: TableModel, folder: Path, sampled: list[IntArray], summed: Summed) -> TableModel:
-    """Return the model after all rows of a directory but those that it was fitted, or tested, with.
+    """Return the model after it has learnt the rows of a directory that were neither fitted nor tested before.
 
     Parameters
     ----------

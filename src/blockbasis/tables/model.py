@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +13,9 @@ from blockbasis.operators.storage import storable
 from blockbasis.operators.structure import require
 from blockbasis.tables.encoding import KINDS, ColumnEncoding, TableEncoder, encode
 from blockbasis.tables.scorecard import Score, Scorecard
-from blockbasis.tables.table import Table
+
+if TYPE_CHECKING:
+    from blockbasis.tables.table import Table
 
 TASKS = ("regression", "classification")
 _ESTIMATORS: dict[str, type[Any]] = {

@@ -10,6 +10,8 @@ import numpy as np
 
 from blockbasis._utils.typing import FloatArray
 
+#: Names of the models in a scorecard.
+OURS, LINEAR, MEAN, MAJORITY = "kernel model", "linear model", "mean", "most frequent class"
 #: A difference of two errors counts if it exceeds this multiple of its standard error.
 _SIGNIFICANT = 2.0
 #: Errors below this share of the standard deviation of the targets are of the size of rounding.

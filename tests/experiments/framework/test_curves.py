@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import blockbasis as bb
+from blockbasis.baselines import approximate
 from blockbasis.experiments.framework import curves
 from blockbasis.experiments.framework.curves import best_ranks, error_rows
 
@@ -34,14 +35,11 @@ def test_errors_of_every_budget_and_run(points):
     assert min(row["error"] for row in others if row["floats"] == 20) > rows[1]["error"]
 
 
-def test_errors_of_many_points_are_estimated(points, monkeypatch):
-    def measured():
-        return error_rows(points, bb.Gaussian(0.3), "rpcholesky", [10], runs=1, rng=np.random.default_rng(0))[0]
-
-    exact = measured()
-    monkeypatch.setattr(curves, "_EXACT_POINTS", 100)
-    monkeypatch.setattr(curves, "_ERROR_ROWS", 80)
-    estimate = measured()
-    assert estimate["stored"] == exact["stored"]
-    assert estimate["error"] != exact["error"]
-    assert estimate["error"] == pytest.approx(exact["error"], rel=0.2)
+def test_errors_of_many_points_are_estimated(points):
+    kernel, rng = bb.Gaussian(0.3), np.random.default_rng(0)
+    A = approximate(points, kernel, "rpcholesky", rank=10, rng=rng)
+    exact = curves._error_measure(points, kernel)(A, rng)
+    estimate = curves._error_measure(points, kernel, exact_points=100, n_rows=80)(A, rng)
+    assert exact == pytest.approx(bb.relative_error(A, points, kernel).value, rel=1e-10)
+    assert estimate != exact
+    assert estimate == pytest.approx(exact, rel=0.2)

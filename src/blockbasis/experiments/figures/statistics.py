@@ -119,7 +119,7 @@ def _judge(result: Result) -> Verdict:
 
 
 def _largest_off(result: Result, column: str) -> str:
-    """Return the largest difference from the table for Abalone, with the sexes in the order of the file, as text."""
+    """Return as text the largest difference from the table for Abalone, with sexes numbered as in the file."""
     off = [_off(row, column) for row in result.where(data="abalone") if column in row]
     return f"{max(off):.2g}" if off else "not measured"
 

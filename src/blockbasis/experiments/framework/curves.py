@@ -12,8 +12,8 @@ import numpy as np
 
 from blockbasis._utils.typing import FloatArray
 from blockbasis.accuracy import relative_error
-from blockbasis.baselines import Approximation, approximate
-from blockbasis.baselines.protocol import LowRank
+from blockbasis.baselines.approximate import approximate
+from blockbasis.baselines.protocol import Approximation, LowRank
 from blockbasis.exceptions import PerformanceWarning
 from blockbasis.experiments.framework import points
 from blockbasis.experiments.framework.base import Result, Row, Table, Verdict
@@ -91,10 +91,12 @@ def error_rows(
     return rows
 
 
-def _error_measure(X: FloatArray, kernel: Any) -> Callable[[Approximation, np.random.Generator], float]:
+def _error_measure(
+    X: FloatArray, kernel: Any, *, exact_points: int = _EXACT_POINTS, n_rows: int = _ERROR_ROWS
+) -> Callable[[Approximation, np.random.Generator], float]:
     """Return a function (A, rng) -> relative error, which uses the exact matrix if the points are few."""
-    if len(X) > _EXACT_POINTS:
-        return lambda A, rng: relative_error(A, X, kernel, n_rows=_ERROR_ROWS, rng=rng).value
+    if len(X) > exact_points:
+        return lambda A, rng: relative_error(A, X, kernel, n_rows=n_rows, rng=rng).value
     K = ExactKernel(X, kernel).todense()
     norm = float(np.linalg.norm(K))
     return lambda A, rng: float(np.linalg.norm(A.todense() - K)) / norm
