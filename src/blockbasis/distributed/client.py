@@ -99,12 +99,20 @@ def submitted(
     near : sequence or None
         Arguments whose worker a task is sent to, while it lives: they are large, and the others small.
     """
+    places = [""] * len(columns[0]) if near is None else holders(client, near)
+    return submitted_to(client, stage, function, places, *columns)
+
+
+def submitted_to(
+    client: Any, stage: str, function: Callable[..., Any], places: Sequence[str], *columns: Sequence[Any]
+) -> list[Any]:
+    """Return the futures of `submitted`, each on the worker at an address while it lives; empty stands for any."""
     check_open(client)
     token = f"blockbasis-{stage}-{uuid4().hex}"
     call = dask.delayed(function, pure=False)
     tasks = [call(*row, dask_key_name=(token, i)) for i, row in enumerate(zip(*columns, strict=True))]
     groups: dict[str, list[int]] = {}
-    for i, place in enumerate([""] * len(tasks) if near is None else holders(client, near)):
+    for i, place in enumerate(places):
         groups.setdefault(place, []).append(i)
     futures: dict[int, Any] = {}
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": _LARGE}):

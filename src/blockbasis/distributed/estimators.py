@@ -17,9 +17,11 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from blockbasis._utils.parallel import elsewhere
 from blockbasis.distributed.client import checked_client, gathered, sent, submitted, summed
 from blockbasis.distributed.parts import added
 from blockbasis.distributed.rows import BlockRows, DaskRows, as_array, unchecked
+from blockbasis.distributed.spread import Spread
 from blockbasis.estimators._ridge_sums import RidgeSums
 from blockbasis.estimators._stream import Batch
 from blockbasis.estimators._streamed_ridge import sample_rows
@@ -74,7 +76,8 @@ class DaskEstimator(BaseEstimator):
         Y, own = local._columns(
             _flat(targets.picked(drawn, unchecked)), None if own is None else own[:, 0], caller=caller
         )
-        local._begin(Batch(points, Y, own), streams)
+        with elsewhere(Spread(client)):
+            local._begin(Batch(points, Y, own), streams)
         on_worker = local.without_state()
         on_worker.n_jobs, on_worker.verbose = 1, 0
         remote = sent(client, "model", on_worker), sent(client, "functions", local.stream_.functions.lean())

@@ -160,19 +160,29 @@ def warn_of_missed_tolerance(estimate: ErrorEstimate, tol: float | None) -> None
 
 def held_out_error(functions: BasisFunctions, points: FloatArray, n: int, *, carried: bool) -> ErrorEstimate:
     """Estimate the relative error of n rows from the entries between held-out ones."""
-    U = np.zeros((len(points), functions.inner.shape[0]))
-    starts = offsets(functions.ranks)
-    for each in functions.at(points, 1):
-        U[each.rows[:, np.newaxis], starts[each.cluster] + np.arange(each.values.shape[1])] = each.values
     core = functions.kernel.core
     coordinates = functions.kernel.coordinates(points).astype(np.float64, copy=False)
-    exact = core.block(coordinates, coordinates)
-    errors, squares = (exact - U @ (functions.inner @ U.T)) ** 2, exact**2
+    with single_threaded():
+        exact = core.block(coordinates, coordinates)
+        errors, squares = (exact - _approximated(functions, points)) ** 2, exact**2
     # Off-diagonal entries represent n (n - 1) entries, and diagonal ones n.
     weights = np.full(exact.shape, (n - 1) / max(len(points) - 1, 1))
     np.fill_diagonal(weights, 1.0)
     np.fill_diagonal(errors, 0.0 if carried else np.diagonal(errors))
     return ErrorEstimate.of_sampled_rows((errors * weights).sum(axis=1), (squares * weights).sum(axis=1))
+
+
+def _approximated(functions: BasisFunctions, points: FloatArray) -> FloatArray:
+    """Return u(x)ᵀ C u(y) for all pairs of some points; only the blocks of C of their clusters are read."""
+    values, own = np.zeros((len(points), len(points))), {each.cluster: each for each in functions.at(points, 1)}
+    for i, rows in own.items():
+        for j in functions.inner.kept[i].tolist():
+            if j in own:
+                columns = own[j]
+                block = (rows.values @ functions.inner.block(i, j)) @ columns.values.T
+                values[np.ix_(rows.rows, columns.rows)] = block
+                values[np.ix_(columns.rows, rows.rows)] = block.T
+    return values
 
 
 def _partition(functions: BasisFunctions, rows: Rows) -> Partition:
