@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from blockbasis._utils.parallel import elsewhere
-from blockbasis.distributed.client import checked_client, gathered, sent, submitted, summed
+from blockbasis.distributed.client import accumulated, checked_client, gathered, sent, submitted
 from blockbasis.distributed.parts import added
 from blockbasis.distributed.rows import BlockRows, DaskRows, as_array, unchecked
 from blockbasis.distributed.spread import Spread
@@ -84,8 +84,7 @@ class DaskEstimator(BaseEstimator):
         models, functions = ([each] * len(rows.blocks) for each in remote)
         beside = [None] * len(rows.blocks) if weights is None else weights.blocks
         columns = models, functions, rows.blocks, targets.blocks, beside, rows.places
-        found = submitted(client, "gram", _block_sums, *columns, near=rows.blocks)
-        local.add_sums(summed(client, "sum", added, found))
+        local.add_sums(accumulated(client, "gram", _block_sums, added, *columns, near=rows.blocks))
         local._solve()
         self.local_ = local
         return self
