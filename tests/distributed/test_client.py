@@ -54,6 +54,7 @@ def test_each_thread_of_a_worker_keeps_one_sum(client, monkeypatch):
     monkeypatch.setattr(tasks, "summed", noted)
     addresses = sorted(client.nthreads())
     near = [client.submit(int, i, workers=addresses[i % 2]) for i in range(24)]
+    tasks.finished(client, near)
     lazy = [dask.delayed(int)(i) for i in range(25)]
     assert tasks.accumulated(client, "sum", _square, sum, near, near=near) == sum(i**2 for i in range(24))
     assert tasks.accumulated(client, "sum", _square, sum, lazy, near=lazy) == sum(i**2 for i in range(25))
