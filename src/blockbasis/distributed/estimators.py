@@ -1,6 +1,6 @@
 """Kernel ridge regression and classification of dask collections.
 
-A sample of the rows determines the basis functions in this process. Each worker adds its rows to sums of fixed size,
+The workers compute the basis functions of a sample of the rows together. Each worker adds its rows to sums of fixed size,
 and the sums are solved here: see `blockbasis.estimators._ridge_sums`.
 """
 
