@@ -233,7 +233,7 @@ def moved_bytes(client: Any) -> float:
 
 
 def killed(kills: int) -> Result:
-    """One of four workers is killed at a random moment of construction, product and solution."""
+    """One of four workers is killed at a random moment of construction, product and solution, in turn."""
     import dask.array as da
 
     from blockbasis.distributed import factorize
@@ -241,32 +241,40 @@ def killed(kills: int) -> Result:
 
     X, y, rng = mixture(200_000, 5), np.random.default_rng(1).standard_normal(200_000), np.random.default_rng(2)
     counts, longest = {"same": 0, "error": 0, "other": 0}, 0.0
-    points = da.from_array(X, chunks=(10_000, 5))
+    points, stages = da.from_array(X, chunks=(10_000, 5)), ("construction", "product", "solution")
 
-    def work(client: Any) -> np.ndarray:
+    def work(client: Any, begin: Any) -> np.ndarray:
+        begin("construction")
         A = factorize(points, bb.Gaussian(0.5), client, n_clusters=15, rank=40, rng=0)
-        return np.stack([A @ y, A.solve(y, ridge=0.1).x])
+        begin("product")
+        product = A @ y
+        begin("solution")
+        return np.stack([product, A.solve(y, ridge=0.1).x])
 
-    with cluster(4) as client, stopwatch() as times:
-        expected = work(client)
-    while sum(counts.values()) < kills:
-        with cluster(4) as client:
+    with cluster(4) as client:
+        work(client, lambda stage: None)  # the workers import the package
+        begun: dict[str, float] = {}
+        expected = work(client, lambda stage: begun.setdefault(stage, time.monotonic()))
+        moments = [begun[stage] for stage in stages] + [time.monotonic()]
+        lengths = dict(zip(stages, np.diff(moments).tolist(), strict=True))
+        while sum(counts.values()) < kills:
+            client.wait_for_workers(4)
+            chosen = stages[sum(counts.values()) % len(stages)]
             victim = int(rng.choice(sorted(client.run(os.getpid).values())))
-            moment = rng.uniform(0, times.wall)
-            timer = threading.Timer(moment, os.kill, (victim, signal.SIGKILL))
-            timer.start()
-            begun = time.monotonic()
+            timer = threading.Timer(rng.uniform(0, lengths[chosen]), os.kill, (victim, signal.SIGKILL))
+            start = time.monotonic()
             try:
-                kind = "same" if relative(work(client), expected) < 1e-8 else "other"
+                found = work(client, lambda stage, chosen=chosen, timer=timer: stage == chosen and timer.start())
+                kind = "same" if relative(found, expected) < 1e-8 else "other"
             except WorkersLostError:
                 kind = "error"
-            seconds, late = time.monotonic() - begun, timer.is_alive()
+            seconds, late = time.monotonic() - start, timer.is_alive()
             timer.cancel()
-            print(f"{moment:.1f} of {seconds:.1f} s: {'too late' if late else kind}", file=sys.stderr, flush=True)
+            print(f"{chosen}: {'too late' if late else kind}, {seconds:.1f} s", file=sys.stderr, flush=True)
             if not late:  # otherwise the work was done before the moment
                 longest = max(longest, seconds)
                 counts[kind] += 1
-    return counts | {"longest": longest, "undisturbed": times.wall}
+    return counts | {"longest": longest, "undisturbed": sum(lengths.values())}
 
 
 def covertype() -> Result:

@@ -1,7 +1,7 @@
 """Kernel ridge regression and classification of dask collections.
 
-The workers compute the basis functions of a sample of the rows together. Each worker adds its rows to sums of fixed size,
-and the sums are solved here: see `blockbasis.estimators._ridge_sums`.
+The workers compute the basis functions of a sample of the rows together. Each worker adds its rows to sums of fixed
+size, and the sums are solved here: see `blockbasis.estimators._ridge_sums`.
 """
 
 from __future__ import annotations
