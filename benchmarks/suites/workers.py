@@ -90,7 +90,7 @@ def tables(content: Content) -> list[str]:
     rows = [[record["n"], record["workers"], *(record[key] for key in keys)] for record in runs]
     text = (
         "Wall seconds; bytes that workers receive from each other, as they report them, and those of "
-        "`predicted_costs`. The sample of 100,000 rows is factorized in the process of the caller, which is most of "
-        "the time here. Work stealing is off: with it, dask moves points from busy workers to idle ones."
+        "`predicted_costs`. The workers share the bases of the sample of 100,000 rows; its clusters and its check are "
+        "the work of the caller. Work stealing is off: with it, dask moves points from busy workers to idle ones."
     )
     return [table(["n", "workers", *keys], rows), text] if rows else []

@@ -48,6 +48,7 @@ from blockbasis.planning.plan import Plan, fingerprint, make_plan
 from blockbasis.planning.search import default_clusters
 from blockbasis.streaming.api import factorize_streamed
 from blockbasis.streaming.sources import as_rows, is_streamed
+from blockbasis.streaming.workspace import check_workspace, moved
 
 
 def factorize(
@@ -140,7 +141,8 @@ def factorize(
         True shows a progress bar (by rich, where it is installed). A callable receives a `ProgressEvent` after each
         completed task.
     workspace : path-like, default=None
-        Directory for a temporary file with U of rows on disk, which is removed at the end; None keeps U in memory.
+        Directory for a temporary file with U, which is removed at the end; None keeps U in memory. U of points in
+        memory is moved to the file when it is complete.
 
     Returns
     -------
@@ -199,11 +201,17 @@ def factorize(
         in_memory = defaulted | {"plan": plan, "sampling": sampling, "cutoff": cutoff}
         shared: dict[str, Any] = {"dtype": dtype, "rng": rng, "n_jobs": n_jobs, "progress": progress}
         return factorize_streamed(factorize, as_rows(X), kernel, size, in_memory, diagonal, workspace, **shared)
+    if workspace is not None:
+        check_workspace(workspace, caller=caller)  # before the computation
     X = check_points(X, name="X", caller=caller, dtype=check_dtype(dtype, name="dtype", caller=caller))
     kernel = as_kernel(kernel, caller=caller)
     n_jobs = check_n_jobs(n_jobs, caller=caller)
     progress = check_progress(progress, name="progress", caller=caller)
     streams = check_rng(rng, name="rng", caller=caller).spawn(5)
+
+    def finished(A: BlockBasis) -> BlockBasis:
+        return _with_kernel(A if workspace is None else moved(A, workspace), kernel)
+
     with single_threaded(), reporting(progress):
         if plan is not None:
             optional = size | {"dtype": dtype, "sampling": sampling, "diagonal": diagonal, "cutoff": cutoff}
@@ -211,7 +219,7 @@ def factorize(
             check_plan(plan, X, kernel, optional, defaulted)
             request = Request(kernel.coordinates(X), kernel.core, plan.goal, plan.method, n_jobs)
             check_function(KernelMatrix(request.kernel, request.X), streams[4], semidefinite=True)
-            return _with_kernel(_build_plan(plan, request, streams), kernel)
+            return finished(_build_plan(plan, request, streams))
         method = check_method(algorithm, sampling, inner, diagonal, cutoff, caller)
         X, core = kernel.coordinates(X), kernel.core
         partitioner = check_clusters(X, _in_coordinates(partition, kernel), n_clusters, caller)
@@ -219,7 +227,7 @@ def factorize(
         if goal is not None and not method.paper:
             request = Request(X, core, core_goal(goal, kernel, method, X), method, n_jobs)
             new_plan = _make_plan(request, partitioner, streams)
-            return _with_kernel(_build_plan(new_plan, request, streams), kernel)
+            return finished(_build_plan(new_plan, request, streams))
         counter = Counter()
         semidefinite = goal is not None or not method.paper
         check_function(KernelMatrix(core, X, counter=counter), streams[4], semidefinite=semidefinite)
@@ -231,7 +239,7 @@ def factorize(
             clusters = partitioner(partitioner.n_clusters or default_clusters(X.shape[0]), streams[0])
             ranks = check_ranks(rank, clusters.n_clusters, name="rank", caller=caller)
         matrix = KernelMatrix(core, X[clusters.order], counter=counter)
-        return _with_kernel(_build_ranks(matrix, clusters, ranks, method, streams, n_jobs), kernel)
+        return finished(_build_ranks(matrix, clusters, ranks, method, streams, n_jobs))
 
 
 def plan(

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 from blockbasis.distributed import client as tasks  # noqa: E402
 
@@ -41,6 +42,25 @@ def test_sums_are_those_of_all_parts(client):
     futures = tasks.submitted(client, "part", np.arange, list(range(1, 12)))
     lengths = tasks.submitted(client, "length", len, futures)
     assert tasks.summed(client, "sum", sum, lengths) == 66
+
+
+def test_each_thread_of_a_worker_keeps_one_sum(client, monkeypatch):
+    kept, sum_up = [], tasks.summed
+
+    def noted(client, stage, add, futures):
+        kept.append(len(futures))
+        return sum_up(client, stage, add, futures)
+
+    monkeypatch.setattr(tasks, "summed", noted)
+    addresses = sorted(client.nthreads())
+    near = [client.submit(int, i, workers=addresses[i % 2]) for i in range(24)]
+    tasks.finished(client, near)
+    lazy = [dask.delayed(int)(i) for i in range(25)]
+    assert tasks.accumulated(client, "sum", _square, sum, near, near=near) == sum(i**2 for i in range(24))
+    assert tasks.accumulated(client, "sum", _square, sum, lazy, near=lazy) == sum(i**2 for i in range(25))
+    assert kept == [2, 2]
+    with pytest.raises(ZeroDivisionError):
+        tasks.accumulated(client, "sum", _reciprocal, sum, near, near=near)
 
 
 def test_an_error_on_a_worker_is_raised_here(client):
@@ -88,3 +108,11 @@ def test_a_cluster_without_workers_does_not_hang(monkeypatch):
 
 def _fails(error):
     raise error
+
+
+def _reciprocal(i):
+    return 1 / i
+
+
+def _square(i):
+    return i**2

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import blockbasis as bb
 from blockbasis.estimators._streamed_ridge import sample_rows
@@ -86,6 +87,21 @@ def test_rows_on_disk_are_predicted_in_pieces(data, whole):
     assert whole.gradient(ArrayRows(X[:100])).shape == (100, 2)
     with pytest.raises(ValueError, match="free of NaN and infinity. Got one in chunk 1, row 0"):
         whole.predict(ChunkRows([X[:5], np.full((1, 2), np.nan)], 6))
+
+
+@pytest.mark.parametrize("size", [{}, {"n_clusters": 8, "rank": 30}])
+def test_rows_on_disk_and_in_memory_give_the_same_model(size, data, tmp_path, monkeypatch):
+    for module in ("blockbasis.estimators._streamed_ridge", "blockbasis.streaming.sources"):
+        monkeypatch.setattr(f"{module}.SAMPLE_ROWS", 1000)
+    X, y = data
+    np.save(tmp_path / "X.npy", X)
+    model = bb.KernelRidge(0.1, bandwidth=1.0, random_state=0, **size)
+    on_disk = clone(model).fit(np.load(tmp_path / "X.npy", mmap_mode="r"), y)
+    in_one_call, began = clone(model).partial_fit(X, y), clone(model).fit(X, y)
+    began.begin_stream()
+    assert on_disk.stream_.sums.n_rows == in_one_call.stream_.sums.n_rows == 5000
+    np.testing.assert_allclose(in_one_call.predict(X), on_disk.predict(X), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(began.predict(X), on_disk.predict(X), rtol=0, atol=1e-6)
 
 
 def test_only_a_sample_determines_the_functions(data, monkeypatch):

@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from joblib import effective_n_jobs
 from threadpoolctl import OpenBLASController, ThreadpoolController
@@ -28,6 +29,37 @@ T = TypeVar("T")
 _MANY_TASKS = 16
 #: Duration of a task in seconds below which threads are slower: the tasks hold the interpreter lock.
 _SHORT_TASK = 5e-3
+
+
+class Tally(Protocol):
+    """A counter of what tasks evaluate."""
+
+    @property
+    def value(self) -> int:
+        """Amount so far."""
+
+    def add(self, amount: int) -> None:
+        """Count more."""
+
+
+class Runner(Protocol):
+    """Returns ``[function(*task) for task in tasks]``, computed in other processes."""
+
+    def __call__(self, function: Callable[..., T], tasks: list[tuple[Any, ...]], counter: Tally, stage: str) -> list[T]:
+        """Compute the tasks, and add to the counter what they evaluate."""
+
+
+_runner: ContextVar[Runner | None] = ContextVar("runner", default=None)
+
+
+@contextmanager
+def elsewhere(runner: Runner) -> Iterator[None]:
+    """Context in which a runner computes the tasks of `map_threads` that have a counter."""
+    token = _runner.set(runner)
+    try:
+        yield
+    finally:
+        _runner.reset(token)
 
 
 @cache
@@ -131,15 +163,27 @@ def _effective(n_jobs: int) -> int:
 
 
 def map_threads(
-    function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], n_jobs: int, stage: str | None = None
+    function: Callable[..., T],
+    tasks: Iterable[tuple[Any, ...]],
+    n_jobs: int,
+    stage: str | None = None,
+    counter: Tally | None = None,
 ) -> list[T]:
     """Return ``[function(*task) for task in tasks]``, computed by ``n_jobs`` threads.
 
     Python threads that compute at the same time share these threads: more of them would wait for the interpreter lock.
-    If ``stage`` is given, every finished task is reported as progress of this stage.
+    If ``stage`` is given, every finished task is reported as progress of this stage. A ``counter`` says that the tasks
+    change nothing but this counter, in which they count what they evaluate: other processes may then compute them, see
+    `elsewhere`.
     """
     tasks, n_jobs = list(tasks), max(1, n_jobs // max(1, _blas_limit.holders))
     count = counting(stage, len(tasks))
+    runner = _runner.get()
+    if runner is not None and counter is not None and len(tasks) > 1:
+        results = runner(function, tasks, counter, stage or "tasks")
+        for _ in results:
+            count()
+        return results
 
     def counted(*task: Any) -> T:
         result = function(*task)

@@ -186,7 +186,8 @@ def sampled_inner(
         missing = [j for j in columns.tolist() if j not in blocks]
         return blocks | dict(zip(missing, _sampled_blocks(matrix, coordinates, i, missing), strict=True))
 
-    rows = map_threads(row_blocks, [(i,) for i in range(len(coordinates))], n_jobs, "inner matrix")
+    counter = matrix.counter if known is None else None  # known blocks stay in this process
+    rows = map_threads(row_blocks, [(i,) for i in range(len(coordinates))], n_jobs, "inner matrix", counter)
     return inner_of_blocks([len(each.core) for each in coordinates], rows)
 
 

@@ -212,7 +212,8 @@ def make_bases(
         return basis_of_sketch(sketch, rank, sizes, streams[i], singular_vectors=True)
 
     indices = range(partition.n_clusters) if selected is None else selected.tolist()
-    return map_threads(make_basis, [(i,) for i in indices], construction.n_jobs, "bases")
+    counter = matrix.counter if earlier is None else None  # earlier samples stay in this process
+    return map_threads(make_basis, [(i,) for i in indices], construction.n_jobs, "bases", counter)
 
 
 def draw_columns(

@@ -99,12 +99,20 @@ def submitted(
     near : sequence or None
         Arguments whose worker a task is sent to, while it lives: they are large, and the others small.
     """
+    places = [""] * len(columns[0]) if near is None else holders(client, near)
+    return submitted_to(client, stage, function, places, *columns)
+
+
+def submitted_to(
+    client: Any, stage: str, function: Callable[..., Any], places: Sequence[str], *columns: Sequence[Any]
+) -> list[Any]:
+    """Return the futures of `submitted`, each on the worker at an address while it lives; empty stands for any."""
     check_open(client)
     token = f"blockbasis-{stage}-{uuid4().hex}"
     call = dask.delayed(function, pure=False)
     tasks = [call(*row, dask_key_name=(token, i)) for i, row in enumerate(zip(*columns, strict=True))]
     groups: dict[str, list[int]] = {}
-    for i, place in enumerate([""] * len(tasks) if near is None else holders(client, near)):
+    for i, place in enumerate(places):
         groups.setdefault(place, []).append(i)
     futures: dict[int, Any] = {}
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": _LARGE}):
@@ -179,6 +187,41 @@ def summed(client: Any, stage: str, add: Callable[[list[Any]], Any], futures: Se
     while len(partial) > 1:
         partial = [_added(client, stage, add, partial[i : i + _TERMS]) for i in range(0, len(partial), _TERMS)]
     return gathered(client, partial)[0]
+
+
+def accumulated(
+    client: Any,
+    stage: str,
+    function: Callable[..., Any],
+    add: Callable[[list[Any]], Any],
+    *columns: Sequence[Any],
+    near: Sequence[Any],
+) -> Any:
+    """Return the sum of ``function(*row)`` for the rows of some columns: see `submitted`.
+
+    Each thread of a worker adds one term after the other to its sum, so that it holds two of them, however many rows
+    there are.
+    """
+    check_open(client)
+    threads, groups = client.nthreads(), dict[str, list[int]]()
+    for i, place in enumerate(holders(client, near)):
+        groups.setdefault(place, []).append(i)
+    rows, sums = list(zip(*columns, strict=True)), list[Any]()
+    token, call = f"blockbasis-{stage}-{uuid4().hex}", dask.delayed(_plus, pure=False)
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": _LARGE}):
+        for place, own in groups.items():
+            count = threads.get(place, 1) if place else max(sum(threads.values()), 1)
+            for chain in filter(None, (own[first::count] for first in range(count))):
+                total = None
+                for i in chain:
+                    total = call(total, add, function, *rows[i], dask_key_name=(token, i))
+                sums += client.compute([total], optimize_graph=False, **_preferring(place))
+    return summed(client, "sum", add, sums)
+
+
+def _plus(total: Any, add: Callable[[list[Any]], Any], function: Callable[..., Any], *arguments: Any) -> Any:
+    term = function(*arguments)
+    return term if total is None else add([total, term])
 
 
 def _added(client: Any, stage: str, add: Callable[[list[Any]], Any], terms: list[Any], **where: Any) -> Any:

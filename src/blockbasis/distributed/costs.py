@@ -18,6 +18,8 @@ _LANDMARKS = 8
 #: Seconds of a kernel entry, and more for each column; multiplications and additions of a large product in a second.
 _ENTRY, _ENTRY_COLUMN = 3.5e-9, 3e-11
 _OPERATIONS = 5e10
+#: Seconds of the bases for each row of the sample, over the squared rank.
+_BASES = 4e-8
 
 
 @dataclass(frozen=True)
@@ -27,14 +29,15 @@ class Costs:
     Parameters
     ----------
     moved : dict
-        Bytes that workers receive from other workers: of ``factorize``, ``product``, ``solve`` and ``fit``.
+        Bytes that workers receive from other workers: of ``factorize``, of which ``bases`` is a part, ``product``,
+        ``solve`` and ``fit``.
     collected : dict
         Bytes that this process receives from the workers.
     kept : dict
         Bytes that one place holds: a ``worker`` with its part of U, a worker while it ``sums``, this process with the
         ``sample``, and with ``C`` and its factorization.
     seconds : dict
-        Of the stages: ``evaluate`` and ``gram`` on each worker, at the same time, ``solve`` in this process.
+        Of the stages: ``bases``, ``evaluate`` and ``gram`` on each worker, at the same time, ``solve`` in this process.
     """
 
     moved: dict[str, float]
@@ -89,8 +92,10 @@ def predicted_costs(
     Notes
     -----
     With R = k r and t targets, a copy of the functions is F = 8 k (m (d + r) + d + r²) bytes for m = 8 r landmarks, a
-    vector of the size of C is 8 R t, and the sums of a regression are S = 8 (k r² + R (t + 1)). The functions go to all
-    W workers, and vectors and sums are added over them: W - 1 copies of each move, whatever n is.
+    vector of the size of C is 8 R t, and the sums of a regression are S = 8 (k r² + R (t + 1)). The sample of s rows
+    goes to all W workers twice, 8 s (2 d + 1) bytes: for the bases, and, with 8 k r (m + r) bytes of pseudo-inverses,
+    for C. The functions go to all workers too, and vectors and sums are added over them: W - 1 copies of each move,
+    whatever n is.
 
     Examples
     --------
@@ -104,17 +109,24 @@ def predicted_costs(
     R, m, others = n_clusters * rank, _LANDMARKS * rank, n_workers - 1
     functions = _FLOAT * n_clusters * (m * (d + rank) + d + rank**2)
     vector, sums = _FLOAT * R * n_targets, _FLOAT * (n_clusters * rank**2 + R * (n_targets + 1))
-    sampled = sum(sample_counts(n))
-    own = n / n_workers
+    determining, sampled, own = sample_counts(n)[0], sum(sample_counts(n)), n / n_workers
+    for_bases = _FLOAT * (determining * (2 * d + 1) + n_clusters * rank * (m + rank))
+    of_bases = _FLOAT * (determining * rank + n_clusters * m * rank + R**2 / 2)
     evaluation = m * (_ENTRY + _ENTRY_COLUMN * d) + 2 * (m * rank + rank**2) / _OPERATIONS
     return Costs(
         moved={
-            "factorize": others * functions,
+            "bases": others * for_bases,
+            "factorize": others * (for_bases + functions),
             "product": others * 2 * vector,
             "solve": others * (sums + 3 * vector),
-            "fit": others * (functions + sums),
+            "fit": others * (for_bases + functions + sums),
         },
-        collected={"factorize": _FLOAT * sampled * d, "product": vector, "solve": sums + vector, "fit": sums},
+        collected={
+            "factorize": _FLOAT * sampled * d + of_bases,
+            "product": vector,
+            "solve": sums + vector,
+            "fit": _FLOAT * sampled * d + of_bases + sums,
+        },
         kept={
             "worker": own * (itemsize * rank + _PER_POINT) + functions,
             "sums": 8 * sums,
@@ -122,6 +134,7 @@ def predicted_costs(
             "C": 2 * _FLOAT * R**2,
         },
         seconds={
+            "bases": determining * rank**2 * _BASES / n_workers,
             "evaluate": own * evaluation,
             "gram": own * 2 * rank**2 / _OPERATIONS,
             "solve": (R**3 / 3 + R**2 * rank) * 2 / _OPERATIONS,

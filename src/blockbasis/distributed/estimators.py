@@ -1,7 +1,7 @@
 """Kernel ridge regression and classification of dask collections.
 
-A sample of the rows determines the basis functions in this process. Each worker adds its rows to sums of fixed size,
-and the sums are solved here: see `blockbasis.estimators._ridge_sums`.
+The workers compute the basis functions of a sample of the rows together. Each worker adds its rows to sums of fixed
+size, and the sums are solved here: see `blockbasis.estimators._ridge_sums`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from blockbasis.distributed.client import checked_client, gathered, sent, submitted, summed
+from blockbasis._utils.parallel import elsewhere
+from blockbasis.distributed.client import accumulated, checked_client, gathered, sent, submitted
 from blockbasis.distributed.parts import added
 from blockbasis.distributed.rows import BlockRows, DaskRows, as_array, unchecked
+from blockbasis.distributed.spread import Spread
 from blockbasis.estimators._ridge_sums import RidgeSums
 from blockbasis.estimators._stream import Batch
 from blockbasis.estimators._streamed_ridge import sample_rows
@@ -74,15 +76,15 @@ class DaskEstimator(BaseEstimator):
         Y, own = local._columns(
             _flat(targets.picked(drawn, unchecked)), None if own is None else own[:, 0], caller=caller
         )
-        local._begin(Batch(points, Y, own), streams)
+        with elsewhere(Spread(client)):
+            local._begin(Batch(points, Y, own), streams)
         on_worker = local.without_state()
         on_worker.n_jobs, on_worker.verbose = 1, 0
         remote = sent(client, "model", on_worker), sent(client, "functions", local.stream_.functions.lean())
         models, functions = ([each] * len(rows.blocks) for each in remote)
         beside = [None] * len(rows.blocks) if weights is None else weights.blocks
         columns = models, functions, rows.blocks, targets.blocks, beside, rows.places
-        found = submitted(client, "gram", _block_sums, *columns, near=rows.blocks)
-        local.add_sums(summed(client, "sum", added, found))
+        local.add_sums(accumulated(client, "gram", _block_sums, added, *columns, near=rows.blocks))
         local._solve()
         self.local_ = local
         return self

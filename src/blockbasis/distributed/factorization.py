@@ -1,4 +1,4 @@
-"""`factorize` for dask collections: functions from a sample, then their values where the points are."""
+"""`factorize` for dask collections: functions of a sample, then their values where the points are, all on workers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 import blockbasis._api as api
+from blockbasis._utils.parallel import elsewhere
 from blockbasis._utils.validation import check_dtype
 from blockbasis.distributed.client import checked_client, sent
 from blockbasis.distributed.operator import DistributedBlockBasis, evaluated_parts
 from blockbasis.distributed.rows import DaskRows
+from blockbasis.distributed.spread import Spread
 from blockbasis.streaming.api import sample_functions
 
 
@@ -31,9 +33,10 @@ def factorize(
 ) -> DistributedBlockBasis:
     """Compress the kernel matrix of a dask collection into U C Uᵀ + D; the rows of U stay on the workers.
 
-    At most 100,000 rows are drawn. They determine clusters, basis functions and C in this process, and the workers
-    evaluate the functions at their own points: only the drawn rows, and vectors of the size of C, travel. The same seed
-    gives the factors of `blockbasis.factorize` for the same rows on disk, to rounding, with any number of workers.
+    At most 100,000 rows are drawn. They are clustered in this process, and the workers share the clusters' bases and
+    the blocks of C among them. Then the workers evaluate the basis functions at their own points: only the drawn rows,
+    functions, and vectors of the size of C travel. The same seed gives the factors of `blockbasis.factorize` for the
+    same rows on disk, to rounding, with any number of workers.
 
     Parameters
     ----------
@@ -73,9 +76,10 @@ def factorize(
     rows = DaskRows(X, client)
     goal = {"tol": tol, "memory": memory, "rank": rank, "ridge": None, "n_clusters": n_clusters}
     chosen = check_dtype(dtype, name="dtype", caller="factorize") or np.dtype(np.float64)
-    found = sample_functions(
-        api.factorize, rows, kernel, goal, diagonal=diagonal, dtype=chosen, rng=rng, n_jobs=n_jobs, progress=False
-    )
+    with elsewhere(Spread(client)):
+        found = sample_functions(
+            api.factorize, rows, kernel, goal, diagonal=diagonal, dtype=chosen, rng=rng, n_jobs=n_jobs, progress=False
+        )
     parts = evaluated_parts(rows, found.functions, sent(client, "functions", found.functions.lean()), chosen)
     found.warn()
     return DistributedBlockBasis(parts, bool(diagonal), found.estimate)

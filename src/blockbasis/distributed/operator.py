@@ -16,7 +16,7 @@ from blockbasis._utils.tiling import offsets
 from blockbasis._utils.typing import FloatArray
 from blockbasis._utils.validation import check_points, check_positive
 from blockbasis.distributed import parts as tasks
-from blockbasis.distributed.client import check_open, finished, gathered, sent, submitted, summed
+from blockbasis.distributed.client import accumulated, check_open, finished, gathered, sent, submitted, summed
 from blockbasis.distributed.rows import DaskRows
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.error_estimate import ErrorEstimate
@@ -195,8 +195,8 @@ class DistributedBlockBasis:
         ridge = check_positive(ridge, name="ridge", caller="solve")
         b, parts = b if isinstance(b, da.Array) else np.asarray(b, dtype=np.float64), self.parts
         blocks, diagonals = parts.blocks(b), self._diagonals(ridge)
-        found = parts.mapped("gram", tasks.solution_sums, diagonals, blocks)
-        sums = summed(parts.client, "sum", tasks.added, found)
+        columns = parts.futures, diagonals, blocks
+        sums = accumulated(parts.client, "gram", tasks.solution_sums, tasks.added, *columns, near=parts.futures)
         n_targets = len(sums.targets)
         w = np.concatenate(sums.solve(parts.functions.inner, np.ones(n_targets), np.zeros(n_targets)))
         remote = sent(parts.client, "inner", w)

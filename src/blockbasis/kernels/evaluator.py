@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +37,9 @@ class Counter:
     @property
     def value(self) -> int:
         return self._value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Counter, ()  # another process counts from zero
 
 
 class KernelMatrix:
@@ -73,6 +77,12 @@ class KernelMatrix:
         self._diagonals: dict[tuple[int, int], FloatArray] = {}
         self._diagonal_lock = threading.Lock()
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_diagonal_lock": None, "_diagonals": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _diagonal_lock=threading.Lock())
+
     @property
     def shape(self) -> tuple[int, int]:
         return self.rows.shape[0], self.columns.shape[0]
@@ -81,6 +91,11 @@ class KernelMatrix:
     def entries(self) -> int:
         """Number of kernel entries that all matrices with the same counter have evaluated."""
         return self._counter.value
+
+    @property
+    def counter(self) -> Counter | None:
+        """Counter of the entries; None where all of them are in the memory of this process, and stay there."""
+        return self._counter
 
     @property
     def T(self) -> KernelMatrix:
@@ -198,6 +213,10 @@ class CachedKernelMatrix(KernelMatrix):
     def __init__(self, kernel: Kernel, rows: FloatArray, dense: FloatArray, order: IntArray, counter: Counter) -> None:
         super().__init__(kernel, rows, counter=counter)
         self._dense, self._order = dense, order
+
+    @property
+    def counter(self) -> Counter | None:
+        return None
 
     @cached_property
     def double(self) -> KernelMatrix:

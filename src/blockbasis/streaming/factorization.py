@@ -18,7 +18,7 @@ from scipy import linalg
 from blockbasis._utils.parallel import map_threads, single_threaded
 from blockbasis._utils.progress import advancing
 from blockbasis._utils.tiling import offsets
-from blockbasis._utils.typing import FloatArray
+from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.construction.inner_matrix import transformed_inner
 from blockbasis.construction.pipeline import orthonormalize
 from blockbasis.exceptions import AccuracyWarning
@@ -106,10 +106,10 @@ def evaluated(
     functions: BasisFunctions, rows: Rows, dtype: npt.DTypeLike, workspace: str | PathLike[str] | None, n_jobs: int
 ) -> tuple[BlockDiagonal, FloatArray]:
     """Return the functions at all rows, and the variances k(x, x) - u(x)ᵀ C u(x) that they lose."""
-    partition = _partition(functions, rows)
+    partition, labels = _partition(functions, rows)
     values = workspace_array(workspace, int(partition.sizes @ functions.ranks), dtype)
     U = BlockDiagonal(partition, functions.ranks, values)
-    return U, _evaluate(functions, rows, U, n_jobs)
+    return U, _evaluate(functions, rows, labels, U, n_jobs)
 
 
 def orthonormal(functions: BasisFunctions, U: BlockDiagonal, lost: FloatArray | None, n_jobs: int) -> BlockBasis:
@@ -160,14 +160,11 @@ def warn_of_missed_tolerance(estimate: ErrorEstimate, tol: float | None) -> None
 
 def held_out_error(functions: BasisFunctions, points: FloatArray, n: int, *, carried: bool) -> ErrorEstimate:
     """Estimate the relative error of n rows from the entries between held-out ones."""
-    U = np.zeros((len(points), functions.inner.shape[0]))
-    starts = offsets(functions.ranks)
-    for each in functions.at(points, 1):
-        U[each.rows[:, np.newaxis], starts[each.cluster] + np.arange(each.values.shape[1])] = each.values
     core = functions.kernel.core
     coordinates = functions.kernel.coordinates(points).astype(np.float64, copy=False)
-    exact = core.block(coordinates, coordinates)
-    errors, squares = (exact - U @ (functions.inner @ U.T)) ** 2, exact**2
+    with single_threaded():
+        exact = core.block(coordinates, coordinates)
+        errors, squares = (exact - _approximated(functions, points)) ** 2, exact**2
     # Off-diagonal entries represent n (n - 1) entries, and diagonal ones n.
     weights = np.full(exact.shape, (n - 1) / max(len(points) - 1, 1))
     np.fill_diagonal(weights, 1.0)
@@ -175,9 +172,23 @@ def held_out_error(functions: BasisFunctions, points: FloatArray, n: int, *, car
     return ErrorEstimate.of_sampled_rows((errors * weights).sum(axis=1), (squares * weights).sum(axis=1))
 
 
-def _partition(functions: BasisFunctions, rows: Rows) -> Partition:
-    """Partition of all rows by the nearest centre."""
-    labels, radii = np.empty(len(rows), dtype=np.int32), np.zeros(functions.n_clusters)
+def _approximated(functions: BasisFunctions, points: FloatArray) -> FloatArray:
+    """Return u(x)ᵀ C u(y) for all pairs of some points; only the blocks of C of their clusters are read."""
+    values, own = np.zeros((len(points), len(points))), {each.cluster: each for each in functions.at(points, 1)}
+    for i, rows in own.items():
+        for j in functions.inner.kept[i].tolist():
+            if j in own:
+                columns = own[j]
+                block = (rows.values @ functions.inner.block(i, j)) @ columns.values.T
+                values[np.ix_(rows.rows, columns.rows)] = block
+                values[np.ix_(columns.rows, rows.rows)] = block.T
+    return values
+
+
+def _partition(functions: BasisFunctions, rows: Rows) -> tuple[Partition, IntArray]:
+    """Partition of all rows by the nearest centre, and the cluster of each row."""
+    labels: IntArray = np.empty(len(rows), dtype=np.int32)
+    radii = np.zeros(functions.n_clusters)
     for piece in rows.pieces():
         points = functions.kernel.coordinates(piece.values)
         own = functions.labels(points)
@@ -186,15 +197,16 @@ def _partition(functions: BasisFunctions, rows: Rows) -> Partition:
         np.maximum.at(radii, own, np.sqrt(np.einsum("ij,ij->i", away, away)))
     order = np.argsort(labels, kind="stable")
     starts = offsets(np.bincount(labels, minlength=functions.n_clusters))
-    return Partition(order, starts, functions.centers, radii)
+    return Partition(order, starts, functions.centers, radii), labels
 
 
-def _evaluate(functions: BasisFunctions, rows: Rows, U: BlockDiagonal, n_jobs: int) -> FloatArray:
+def _evaluate(functions: BasisFunctions, rows: Rows, labels: IntArray, U: BlockDiagonal, n_jobs: int) -> FloatArray:
     """Write the functions at all rows into U; return the variances that they lose, in the order of the rows."""
     filled, lost, written = np.zeros(functions.n_clusters, dtype=np.intp), np.empty(len(rows)), 0
     advance = advancing(len(rows))
     for piece in rows.pieces():
-        for each in functions.at(piece.values, n_jobs):
+        own = labels[piece.start : piece.start + len(piece.values)]
+        for each in functions.at(piece.values, n_jobs, own):
             first = int(filled[each.cluster])
             # The order of the rows in a cluster is that of the table, piece after piece.
             U.block(each.cluster)[first : first + len(each.rows)] = each.values

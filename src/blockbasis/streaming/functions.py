@@ -119,10 +119,10 @@ class BasisFunctions:
         """Return the cluster of each point, given in the coordinates of the kernel."""
         return nearest(points, self.centers)
 
-    def at(self, X: FloatArray, n_jobs: int) -> Iterator[ClusterValues]:
-        """Yield the functions at the points of a piece, cluster by cluster."""
+    def at(self, X: FloatArray, n_jobs: int, labels: IntArray | None = None) -> Iterator[ClusterValues]:
+        """Yield the functions at the points of a piece, cluster by cluster; ``labels`` are the clusters, if known."""
         points = self.kernel.coordinates(X).astype(np.float64, copy=False)
-        labels = self.labels(points)
+        labels = self.labels(points) if labels is None else labels
         order = np.argsort(labels, kind="stable")
         starts = np.searchsorted(labels[order], np.arange(self.n_clusters + 1))
         groups = [

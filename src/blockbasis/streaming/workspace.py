@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -12,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from blockbasis._utils.typing import FloatArray
+from blockbasis.operators.block_basis import BlockBasis
+from blockbasis.operators.block_diagonal import BlockDiagonal
 
 
 def workspace_array(
@@ -36,6 +39,15 @@ def workspace_array(
                 "tolerance.",
             ) from error
         return np.memmap(file, dtype=dtype, mode="r+", shape=(size,))
+
+
+def moved(A: BlockBasis, directory: str | PathLike[str]) -> BlockBasis:
+    """Return a factorization with U in a temporary file of a directory."""
+    U = A.basis
+    values = workspace_array(directory, len(U.values), U.dtype)
+    values[...] = U.values
+    release(values)
+    return replace(A, basis=BlockDiagonal(U.partition, U.ranks, values).freeze())
 
 
 def check_workspace(directory: str | PathLike[str], *, caller: str) -> str:
