@@ -36,7 +36,7 @@ def test_the_modules_of_the_package_that_another_one_imports_are_found():
 
 
 def test_chains_of_imports_are_not_longer_than_they_were():
-    assert len(walk.longest_chain(walk.imports())) <= 26
+    assert len(walk.longest_chain(walk.imports())) <= 22
 
 
 def test_functions_that_a_factorization_calls_are_counted():

@@ -14,10 +14,12 @@ from blockbasis._arguments import (
     check_basis,
     check_both_clusters,
     check_clusters,
+    check_cross_method,
     check_goal,
     check_method,
     check_plan,
     core_goal,
+    in_coordinates,
 )
 from blockbasis._utils import machine
 from blockbasis._utils.parallel import check_n_jobs, single_threaded
@@ -222,7 +224,7 @@ def factorize(
             return finished(_build_plan(plan, request, streams))
         method = check_method(algorithm, sampling, inner, diagonal, cutoff, caller)
         X, core = kernel.coordinates(X), kernel.core
-        partitioner = check_clusters(X, _in_coordinates(partition, kernel), n_clusters, caller)
+        partitioner = check_clusters(X, in_coordinates(partition, kernel), n_clusters, caller)
         goal = check_goal(tol, memory, rank, ridge, method, X, caller)
         if goal is not None and not method.paper:
             request = Request(X, core, core_goal(goal, kernel, method, X), method, n_jobs)
@@ -298,7 +300,7 @@ def plan(
     progress = check_progress(progress, name="progress", caller=caller)
     streams = check_rng(rng, name="rng", caller=caller).spawn(5)
     points = kernel.coordinates(X)
-    partitioner = check_clusters(points, _in_coordinates(partition, kernel), n_clusters, caller)
+    partitioner = check_clusters(points, in_coordinates(partition, kernel), n_clusters, caller)
     request = Request(points, kernel.core, core_goal(goal, kernel, method, X), method, n_jobs)
     with single_threaded(), reporting(progress):
         result = _make_plan(request, partitioner, streams)
@@ -366,14 +368,9 @@ def factorize_cross(
     X, Y = X.astype(common, copy=False), Y.astype(common, copy=False)
     kernel = as_kernel(kernel, caller=caller)
     X, Y, kernel = kernel.coordinates(X), kernel.coordinates(Y), kernel.core
-    method = check_method(algorithm, sampling, inner, False, None, caller)
+    method = check_cross_method(algorithm, sampling, inner, caller)
     n_jobs = check_n_jobs(n_jobs, caller=caller)
     root = check_rng(rng, name="rng", caller=caller)
-    if method.sampling == "diagonal-block":
-        raise ValueError(
-            "The 'sampling' parameter of factorize_cross must be one that two sets of points have. "
-            "Got 'diagonal-block' instead: there is no diagonal block."
-        )
     n_row_clusters, n_column_clusters = check_both_clusters(n_clusters, Y.shape[0], X.shape[0], caller)
     rank = check_integer(rank, name="rank", caller=caller, low=1)
     check_choice(partition, PARTITIONS, name="partition", caller=caller)
@@ -387,11 +384,6 @@ def factorize_cross(
 
 
 # --- steps -----------------------------------------------------------------------------------------------------------
-
-
-def _in_coordinates(partition: Any, kernel: Kernel) -> Any:
-    """The ``partition`` argument; the labels of a `Partition` where its centres are not in the kernel's coordinates."""
-    return partition.labels if isinstance(partition, Partition) and kernel.map is not None else partition
 
 
 def _with_kernel(A: BlockBasis, kernel: Kernel) -> BlockBasis:

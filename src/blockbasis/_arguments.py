@@ -22,7 +22,7 @@ from blockbasis._utils.validation import (
 from blockbasis.construction.method import ALGORITHMS, INNERS, SAMPLINGS, Method
 from blockbasis.kernels import Kernel
 from blockbasis.kernels.description import describe_kernel
-from blockbasis.partition import Partitioner
+from blockbasis.partition import Partition, Partitioner
 from blockbasis.planning.goal import DEFAULT_TOL, DEFAULTS, Goal
 from blockbasis.planning.plan import Plan, fingerprint
 
@@ -32,6 +32,11 @@ def check_clusters(X: FloatArray, partition: Any, n_clusters: int | None, caller
     if n_clusters is not None:
         n_clusters = check_integer(n_clusters, name="n_clusters", caller=caller, low=1, high=X.shape[0])
     return Partitioner(X, partition, n_clusters, caller)
+
+
+def in_coordinates(partition: Any, kernel: Kernel) -> Any:
+    """The ``partition`` argument; the labels of a `Partition` where its centres are not in the kernel's coordinates."""
+    return partition.labels if isinstance(partition, Partition) and kernel.map is not None else partition
 
 
 def check_both_clusters(n_clusters: Any, n_rows: int, n_columns: int, caller: str) -> tuple[int, int]:
@@ -103,6 +108,17 @@ def core_goal(goal: Goal, kernel: Kernel, method: Method, X: FloatArray) -> Goal
     if goal.everything and kernel.core is not kernel:  # a file holds metrics and lengths
         floats += -(-len(json.dumps(describe_kernel(kernel))) // X.itemsize)
     return replace(goal, memory=goal.memory - floats)
+
+
+def check_cross_method(algorithm: str, sampling: str | None, inner: str, caller: str) -> Method:
+    """The method of a factorization of two sets of points."""
+    method = check_method(algorithm, sampling, inner, False, None, caller)
+    if method.sampling == "diagonal-block":
+        raise ValueError(
+            f"The 'sampling' parameter of {caller} must be one that two sets of points have. "
+            "Got 'diagonal-block' instead: there is no diagonal block."
+        )
+    return method
 
 
 def check_plan(plan: Any, X: FloatArray, kernel: Kernel, optional: dict[str, Any], defaulted: dict[str, Any]) -> None:

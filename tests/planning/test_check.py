@@ -10,8 +10,8 @@ from blockbasis.datasets import unit_cube_mixture
 from blockbasis.kernels.evaluator import CachedKernelMatrix, Counter, KernelMatrix
 from blockbasis.operators.entries import Entries
 from blockbasis.partition import from_labels, kmeans
-from blockbasis.planning import check as module
-from blockbasis.planning.check import HeldOutCheck, n_checked
+from blockbasis.planning.check import HeldOutCheck
+from blockbasis.planning.goal import n_checked
 
 SKETCHED = Method(paper=False, sampling="energy", inner="sampled", diagonal=True, cutoff=None)
 
@@ -27,10 +27,10 @@ def case():
     return X, matrix, parts, sketched_draft(construction, bases, streams[1])
 
 
-def checked(case, seed=0, ranks=None, **settings):
+def checked(case, seed=0, ranks=None, count=None, **settings):
     _, matrix, parts, draft = case
     expected = np.array([basis.residuals[-1] for basis in draft.bases])
-    check = HeldOutCheck(matrix, parts, expected, np.random.default_rng(seed))
+    check = HeldOutCheck(matrix, parts, expected, np.random.default_rng(seed), count)
     values = check.evaluate(matrix, draft, 1)
     return check, check.measure(draft, values, draft.ranks if ranks is None else ranks, **settings)
 
@@ -51,11 +51,9 @@ def test_all_points_give_the_exact_error(case, diagonal, ranks):
     assert measured.spectral == pytest.approx(np.linalg.norm(E, 2) ** 2, rel=1e-3)
 
 
-def test_some_points_give_an_unbiased_error_with_an_honest_uncertainty(case, monkeypatch):
+def test_some_points_give_an_unbiased_error_with_an_honest_uncertainty(case):
     truth = checked(case, diagonal=True)[1]
-    monkeypatch.setattr(module, "_FEW_POINTS", 100)
-    monkeypatch.setattr(module, "_POINTS", 250)
-    found = [checked(case, seed, diagonal=True)[1] for seed in range(30)]
+    found = [checked(case, seed, count=250, diagonal=True)[1] for seed in range(30)]
     errors = np.array([each.error for each in found])
     norms = np.array([each.norm for each in found])
     assert not any(each.exact for each in found)
@@ -67,12 +65,14 @@ def test_some_points_give_an_unbiased_error_with_an_honest_uncertainty(case, mon
     assert np.mean(errors + 2.5 * np.array([each.stderr for each in found]) >= truth.error) >= 0.9
 
 
-def test_every_cluster_is_checked(case, monkeypatch):
-    monkeypatch.setattr(module, "_FEW_POINTS", 100)
-    monkeypatch.setattr(module, "_POINTS", 20)
-    check, _ = checked(case, diagonal=True)
+def test_every_cluster_is_checked(case):
+    check, _ = checked(case, count=20, diagonal=True)
     assert min(len(own) for own in check.points) >= 2
-    assert n_checked(10**6) == 20 and n_checked(80) == 80
+
+
+def test_the_number_of_checked_points_does_not_grow_with_the_points():
+    assert n_checked(80) == 80
+    assert n_checked(10**4) == n_checked(10**6) < 4096
 
 
 def test_a_perfect_draft_has_no_error():

@@ -7,6 +7,8 @@ core.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from blockbasis._utils.linalg import diagonal_of, semidefinite_part, symmetric
@@ -20,8 +22,10 @@ from blockbasis.construction.directions import (
     rotated_directions,
 )
 from blockbasis.construction.method import SampleSizes
-from blockbasis.construction.sampling import SampledBlock
-from blockbasis.kernels.evaluator import KernelMatrix
+
+if TYPE_CHECKING:
+    from blockbasis.construction.sampling import SampledBlock
+    from blockbasis.kernels.evaluator import KernelMatrix
 
 #: Over-relaxation of the updates of D. One update removes at most half of the difference: a factor below 2 is stable.
 _OVER_RELAXATION = 1.6

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from blockbasis._utils.linalg import column_energies, leading_eigenpairs
 from blockbasis._utils.typing import FloatArray
-from blockbasis.construction.sampling import SampledBlock
+
+if TYPE_CHECKING:
+    from blockbasis.construction.sampling import SampledBlock
 
 #: Random directions beyond the rank, and power iterations, of a randomized singular value decomposition.
 OVERSAMPLING = 8

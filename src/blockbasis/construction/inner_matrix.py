@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,16 +20,18 @@ from blockbasis._utils.linalg import leading_eigenpairs, symmetric
 from blockbasis._utils.parallel import map_threads
 from blockbasis._utils.tiling import offsets, tiles
 from blockbasis._utils.typing import FloatArray, IntArray
-from blockbasis.construction.cluster_basis import ClusterBasis
 from blockbasis.construction.coordinates import determining_rows, row_pseudo_inverse
 from blockbasis.construction.diagonal import fit_core
 from blockbasis.construction.method import SampleSizes
 from blockbasis.construction.sampling import cluster_energies
 from blockbasis.construction.semidefinite import semidefinite_inner
 from blockbasis.kernels.evaluator import KernelMatrix
-from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.inner import InnerMatrix, Panel
 from blockbasis.partition import Partition
+
+if TYPE_CHECKING:
+    from blockbasis.construction.cluster_basis import ClusterBasis
+    from blockbasis.operators.block_basis import BlockBasis
 
 #: Least number of determining rows for each unit of rank where they are most of the points of a cluster.
 _MIN_ROWS_PER_RANK = 2

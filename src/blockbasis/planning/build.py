@@ -42,7 +42,7 @@ from blockbasis.kernels.evaluator import CachedKernelMatrix, KernelMatrix
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.entries import Entries
 from blockbasis.planning.allocation import Allocation
-from blockbasis.planning.check import HeldOutCheck, Measured
+from blockbasis.planning.check import HeldOutCheck, Measured, corrections
 from blockbasis.planning.costs import dense_floats, floats_beside_product
 from blockbasis.planning.plan import Plan
 from blockbasis.planning.survey import DROPPED_SHARE
@@ -74,8 +74,6 @@ _MAX_CHANGES = 1.0
 _TRIMMING_FACTORS = (0.9, 0.5, 0.3, 0.1)
 #: Ranks are not raised once this share of the entries of the matrix was evaluated.
 _MAX_ENTRIES = 0.6
-#: Largest factor by which the predicted error of a cluster is corrected, relative to the other clusters.
-_MAX_CORRECTION = 2.0
 #: Ranks are raised while less than this share of a budget is used.
 _USED_SHARE = 0.9
 #: Ranks are lowered until the error is between this share of the allowed error and all of it, in this many trials.
@@ -349,7 +347,7 @@ class _Builder:
         """
         kept = draft.inner.stored / max(dense_floats(draft.inner.shape[0]), 1)
         trimmed = expected_share(kept) if self.trimming_pays(draft) else 1.0
-        factors = _corrections(draft, measured)
+        factors = corrections(_predicted_errors(draft.bases), measured)
         allocation = self.allocation(draft, diagonal=self.carries_diagonal(draft), factors=factors, trimmed=trimmed)
         best = draft.ranks, measured, share
         low = max(allocation.error(draft.ranks), np.finfo(np.float64).tiny)
@@ -426,18 +424,6 @@ def _higher(ranks: IntArray, sizes: IntArray) -> IntArray:
 def _or_identity(ranks: IntArray, sizes: IntArray) -> IntArray:
     """The ranks, or the size of a cluster where its rank is close to it: the basis is then the identity."""
     return np.where(ranks > IDENTITY_SHARE * sizes, sizes, ranks).astype(np.intp)
-
-
-def _corrections(draft: Draft, measured: Measured) -> FloatArray:
-    """Measured over predicted error of each cluster, relative to that of the other clusters, within limits."""
-    predicted = _predicted_errors(draft.bases)
-    positive = (predicted > 0) & (measured.per_cluster > 0)
-    factors = np.ones(len(predicted))
-    if positive.any():
-        ratios = np.log(measured.per_cluster[positive]) - np.log(predicted[positive])
-        limit = math.log(_MAX_CORRECTION)
-        factors[positive] = np.exp(np.clip(ratios - np.median(ratios), -limit, limit))
-    return factors
 
 
 def _warn_if_missed(plan: Plan, measured: Measured, rounding: float) -> None:

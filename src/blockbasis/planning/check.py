@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,17 +22,17 @@ from blockbasis._utils.tiling import offsets
 from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.construction.diagonal import limit_rows
 from blockbasis.construction.inner_matrix import smallest_within
-from blockbasis.construction.pipeline import Draft
 from blockbasis.kernels.evaluator import CachedKernelMatrix, KernelMatrix
 from blockbasis.operators.error_estimate import ErrorEstimate
 from blockbasis.operators.inner import InnerMatrix
 from blockbasis.partition import Partition
+from blockbasis.planning.goal import n_checked
 
-#: Number of checked points, and the least number of each cluster; all points are checked where there are at most
-#: ``_FEW_POINTS``.
-_POINTS = 1536
+if TYPE_CHECKING:
+    from blockbasis.construction.pipeline import Draft
+
+#: Least number of checked points of each cluster.
 _MIN_POINTS_PER_CLUSTER = 2
-_FEW_POINTS = 4096
 #: Share of the points of a cluster in the stratum far from its centre, share of its checked points in this stratum,
 #: and the least number of these.
 _FAR_SHARE = 0.1
@@ -42,6 +43,8 @@ _STRIP_WIDTH = 128
 #: Relative precision of a squared spectral norm, and the safety factor of a norm estimated from a sample of points.
 _SPECTRAL_PRECISION = 1e-4
 _SPECTRAL_MARGIN = 1.1
+#: Largest factor by which the predicted error of a cluster is corrected, relative to the other clusters.
+_MAX_CORRECTION = 2.0
 
 
 @dataclass(frozen=True)
@@ -80,9 +83,15 @@ class Measured:
         return ErrorEstimate(value, self.stderr / (2 * value * self.norm) if value else 0.0, self.exact)
 
 
-def n_checked(n: int) -> int:
-    """Number of checked points among ``n`` points."""
-    return n if n <= _FEW_POINTS else _POINTS
+def corrections(predicted: FloatArray, measured: Measured) -> FloatArray:
+    """Measured over predicted error of each cluster, relative to that of the other clusters, within limits."""
+    positive = (predicted > 0) & (measured.per_cluster > 0)
+    factors = np.ones(len(predicted))
+    if positive.any():
+        ratios = np.log(measured.per_cluster[positive]) - np.log(predicted[positive])
+        limit = math.log(_MAX_CORRECTION)
+        factors[positive] = np.exp(np.clip(ratios - np.median(ratios), -limit, limit))
+    return factors
 
 
 @dataclass(frozen=True)
@@ -116,13 +125,23 @@ class HeldOutCheck:
     expected : ndarray of shape (n_clusters,)
         Squared error expected of each cluster.
     rng : Generator
+    count : int, default=None
+        Number of checked points; None selects all points where their entries are cached, and `n_checked` otherwise.
     """
 
     def __init__(
-        self, matrix: KernelMatrix, partition: Partition, expected: FloatArray, rng: np.random.Generator
+        self,
+        matrix: KernelMatrix,
+        partition: Partition,
+        expected: FloatArray,
+        rng: np.random.Generator,
+        count: int | None = None,
     ) -> None:
         self.partition = partition
-        strata = _draw_strata(matrix, partition, expected, rng)
+        if count is None:
+            n = partition.n_points
+            count = n if isinstance(matrix, CachedKernelMatrix) else n_checked(n)  # cached entries cost nothing
+        strata = _draw_strata(matrix, partition, expected, count, rng)
         self.points = [np.concatenate([stratum.points for stratum in own]) for own in strata]
         self.strata = [stratum for own in strata for stratum in own]
         self.exact = all(stratum.size == len(stratum.points) for stratum in self.strata)
@@ -284,12 +303,11 @@ class Stratum:
 
 
 def _draw_strata(
-    matrix: KernelMatrix, partition: Partition, expected: FloatArray, rng: np.random.Generator
+    matrix: KernelMatrix, partition: Partition, expected: FloatArray, total: int, rng: np.random.Generator
 ) -> list[list[Stratum]]:
     """Strata of every cluster; half of the checked points in proportion to its size, half by its expected error."""
     n, sizes = partition.n_points, partition.sizes
-    total = n if isinstance(matrix, CachedKernelMatrix) else n_checked(n)  # cached entries cost nothing
-    if total == n:
+    if total >= n:
         return [[Stratum(np.arange(c.start, c.stop), c.stop - c.start)] for c in partition.clusters]
     by_error = np.sqrt(sizes * np.maximum(expected, 0))
     share = sizes / n / 2 + (by_error / by_error.sum() / 2 if by_error.sum() > 0 else sizes / n / 2)

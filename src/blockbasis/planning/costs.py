@@ -13,7 +13,7 @@ from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.construction.method import ACCURATE, KEPT_ENTRIES, SampleSizes
 from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.partition import Partition
-from blockbasis.planning.check import n_checked
+from blockbasis.planning.goal import n_checked
 
 #: Side of the block and of the product whose times give the rates, and number of trials.
 _TIMED_SIZE = 256

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,9 +14,11 @@ from blockbasis._utils.machine import require_memory
 from blockbasis._utils.tiling import tiles
 from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.construction.method import ALGORITHMS, INNERS, Method
-from blockbasis.kernels import Kernel
 from blockbasis.kernels.evaluator import CachedKernelMatrix, Counter, KernelMatrix
 from blockbasis.partition import PARTITIONS, Partition
+
+if TYPE_CHECKING:
+    from blockbasis.kernels import Kernel
 
 #: Relative error where neither a tolerance nor a budget nor ranks are given.
 DEFAULT_TOL = 1e-3
@@ -24,6 +27,8 @@ DEFAULTS = {"partition": PARTITIONS[0], "algorithm": ALGORITHMS[0], "inner": INN
 #: The matrix of at most this many points is evaluated once, half of its entries by symmetry, and cached: the samples
 #: together would have more entries.
 FEW_POINTS = 4096
+#: Number of checked points where there are more points than that; otherwise all points are checked.
+_CHECKED_POINTS = 1536
 #: So is the matrix of at most this many points where the points are isolated (samples would miss the few pairs of near
 #: points), or where the rank of a submatrix is high: samples would then have most entries. For the largest number of
 #: points, a rank is high above this share of the size of the submatrix; for fewer points, above a share in proportion.
@@ -182,3 +187,8 @@ def _rank(matrix: FloatArray, allowed: float) -> int:
     """Number of eigenvalues of a symmetric matrix beyond those whose sum of squares is at most ``allowed``."""
     energies = np.sort(np.square(np.linalg.eigvalsh(matrix)))
     return int(np.count_nonzero(np.cumsum(energies) > allowed))
+
+
+def n_checked(n: int) -> int:
+    """Number of points, of ``n`` points, between which exact entries are compared with those of a draft."""
+    return n if n <= FEW_POINTS else _CHECKED_POINTS

@@ -30,10 +30,9 @@ from blockbasis.streaming.functions import BasisFunctions
 from blockbasis.streaming.sources import SAMPLE_ROWS, Rows
 from blockbasis.streaming.workspace import check_workspace
 
-#: Share of a tolerance that the sample is factorized with: the error at the other rows is larger. Largest number of
-#: factorizations of the sample, each with a smaller tolerance.
-_SAMPLE_SHARE = 0.95
-_TRIALS = 3
+#: Shares of a tolerance that the factorizations of the sample aim at, one for each trial: the error at the other rows
+#: is larger, and differs from one factorization to the next.
+_SAMPLE_SHARES = (0.95, 0.9, 0.8, 0.7)
 
 
 def factorize_streamed(
@@ -134,13 +133,13 @@ def sample_functions(
     sample = draw_sample(rows, of_sample)
     tol = DEFAULT_TOL if all(goal[name] is None for name in ("tol", "memory", "rank")) else goal["tol"]
     asked = sample_goal(goal, len(rows), dtype.itemsize)
-    for own in of_factors.spawn(_TRIALS):
+    for share, own in zip((*_SAMPLE_SHARES[1:], None), of_factors.spawn(len(_SAMPLE_SHARES)), strict=True):
         A = factorize(sample.points, kernel.without_noise(), **asked, diagonal=False, rng=own, **shared)
         functions = BasisFunctions.of(replace(A, kernel=kernel))
         estimate = held_out_error(functions, sample.held_out, len(rows), carried=diagonal)
-        if tol is None or estimate.value <= tol:
+        if tol is None or estimate.value <= tol or share is None:
             break
-        asked["tol"] *= _SAMPLE_SHARE * tol / estimate.value
+        asked["tol"] *= share * tol / estimate.value  # for the next trial
     return SampledFunctions(functions, estimate, tol, A.entries)
 
 
@@ -150,7 +149,7 @@ def sample_goal(goal: dict[str, Any], n: int, itemsize: int) -> dict[str, Any]:
     if all(given[name] is None for name in ("tol", "memory", "rank")):
         given["tol"] = DEFAULT_TOL
     if given["tol"] is not None:
-        given["tol"] = _SAMPLE_SHARE * check_fraction(given["tol"], name="tol", caller="factorize")
+        given["tol"] = _SAMPLE_SHARES[0] * check_fraction(given["tol"], name="tol", caller="factorize")
     if given["memory"] is not None and count < n:
         floats = check_memory(given["memory"], itemsize, n, name="memory", caller="factorize")
         if isinstance(given["memory"], str):  # all bytes count, and the order of the rows is 8 bytes for each
