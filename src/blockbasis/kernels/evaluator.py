@@ -227,7 +227,16 @@ class CachedKernelMatrix(KernelMatrix):
         return other
 
     def block(self, rows: Index, columns: Index) -> FloatArray:
-        return self._dense[np.ix_(self._order[rows], self._order[columns])].astype(self.dtype, copy=False)
+        # The matrix is symmetric. Long pieces of few rows are copied several times faster than short pieces of many.
+        own, others = self._order[rows], self._order[columns]
+        return self._gathered(others, own).T if len(others) < len(own) else self._gathered(own, others)
+
+    def _gathered(self, rows: IntArray, columns: IntArray) -> FloatArray:
+        """Return the stored entries of the given rows and columns of ``dense``."""
+        block = np.empty((len(rows), len(columns)), dtype=self.dtype)
+        for position, row in enumerate(rows.tolist()):
+            block[position] = self._dense[row].take(columns)
+        return block
 
     def diagonal(self, rows: slice) -> FloatArray:
         own = self._order[rows]
