@@ -34,6 +34,17 @@ def test_a_walk_finds_the_ridge_of_least_error(noisy, start, weighted):
     assert len({each.alpha for each in walked}) == len(walked) <= abs(RIDGES.index(found.alpha) - start) + 3
 
 
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_large_matrix_is_solved_by_tiles(noisy, n_jobs):
+    X, Y, weights = noisy
+    K = bb.Gaussian(1.0)(X)
+    expected = leave_one_out(K.copy(), Y, weights, 0.1)
+    for found, exact in zip(leave_one_out(K.copy(), Y, weights, 0.1, n_jobs, tiled_rows=10), expected, strict=True):
+        np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-12)
+    with pytest.raises(np.linalg.LinAlgError, match="ridge of 1e-05"):
+        leave_one_out(-K, Y, weights, 1e-5, n_jobs, tiled_rows=10)
+
+
 def test_float32_has_its_digits(noisy):
     X, Y, weights = noisy
     K = bb.Gaussian(1.0)(X)

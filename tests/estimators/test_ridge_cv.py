@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +9,6 @@ import blockbasis as bb
 from blockbasis._utils.progress import reporting
 from blockbasis.estimators import _ridge_search, _search
 from blockbasis.estimators._columns import as_they_are
-from blockbasis.estimators._comparison import Comparison
 from blockbasis.estimators._exact_ridge import leave_one_out
 
 
@@ -335,24 +332,6 @@ def test_a_search_in_a_file_is_a_line_for_each_candidate(regression, monkeypatch
     assert captured.out == "" and len(set(lines)) == len(lines)
     searched = [line for line in lines if line.startswith("search: laplacian, metric ")]
     assert len(searched) == len(model.cv_results_["iter"]) and all(line.endswith(" s left") for line in searched)
-
-
-def test_a_metric_that_rounds_lose_is_taken_up_again():
-    """The gradients of a regression that has learnt nothing point nowhere; the metric of the stage before does not."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 10))
-    Y = np.sin(3 * X[:, :1])
-    kernel, length = bb.Gaussian(1.0), np.r_[1.0, np.full(9, 1e-3)]
-    sample = _search.Sample(X, Y - Y.mean())
-    flat = _search.regression(sample, kernel, np.ones(10), (6, 3))
-    before = _search.tuned(sample, kernel, length)
-    attempt = _search.Attempt(
-        _search.Candidate(kernel, "diagonal"), Comparison(sample), _search.FREE, before, {}, {kernel: flat}
-    )
-    assert flat.error > 10 * before.error
-    assert _search._trial(attempt, 1).error <= 1.01 * before.error
-    alone = _search._trial(replace(attempt, before=None, grid=_search.Grid((64.0,))), 0)
-    assert alone.error > 10 * before.error
 
 
 def heavy(n=500):

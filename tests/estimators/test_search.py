@@ -32,6 +32,16 @@ def test_the_metric_that_sees_the_column_that_decides_wins(seed):
     assert found.trial.error == best
 
 
+def test_a_search_by_several_threads_finds_the_same():
+    """Trials and their order do not depend on the number of threads."""
+    candidates = [Candidate(family(1.0), kind) for family in (bb.Gaussian, bb.Laplacian) for kind in ("none", "full")]
+    one, several = (search(task(sums=True, n_jobs=n), candidates, np.random.default_rng(0)) for n in (1, 3))
+    assert [trial.candidate for trial in one.trials] == [trial.candidate for trial in several.trials]
+    for trial, other in zip(one.trials, several.trials, strict=True):
+        np.testing.assert_array_equal(trial.losses, other.losses)
+    np.testing.assert_array_equal(one.metric, several.metric)
+
+
 def test_samples_grow_up_to_a_largest_and_shrink_with_the_time():
     assert sample_sizes(100) == [100]
     sizes = sample_sizes(10**6)

@@ -15,9 +15,10 @@ models for tabular data. 2025.
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -85,6 +86,7 @@ class Sample:
     Y: FloatArray
     weights: FloatArray | None = None
     deadline: float = math.inf
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     def losses(self, left_out: FloatArray) -> FloatArray:
         """Squared leave-one-out residuals, averaged over the targets, times relative weights."""
@@ -94,6 +96,11 @@ class Sample:
     def metric_of_trees(self) -> FloatArray:
         """First metric where an isotropic kernel explains little: see `metric_of_trees`."""
         return metric_of_trees(self)
+
+    def shared_metric_of_trees(self) -> FloatArray:
+        """Return `metric_of_trees`, computed once even if several threads ask for it."""
+        with self._lock:
+            return self.metric_of_trees
 
     def weighed(self, losses: FloatArray) -> FloatArray:
         """Losses times the weights divided by their mean."""
@@ -326,7 +333,7 @@ def rounds(
     """
     best = current = first
     if limit > 0 and first.error > (1 - _SIGNAL) * float(sample.losses(sample.Y).mean()):
-        of_trees = tuned(sample, first.kernel, sample.metric_of_trees, START if place is None else place, grid)
+        of_trees = tuned(sample, first.kernel, sample.shared_metric_of_trees(), START if place is None else place, grid)
         best = current = of_trees if of_trees.error < first.error else first
         yield best
     for _ in range(limit):

@@ -69,7 +69,15 @@ class RidgeSearch(KernelRidgeEstimator):
         candidates, grid, views = self._search_candidates(), self._grid(), self._views(X, weights)
         sums = self.kernel == "auto" and self.metric == "auto" and self._is_exact(len(X), (1 - _SEARCH_PART) * budget)
         task = Task(
-            X, in_units(Y, weights), weights, views, grid, _SEARCH_PART * budget, sums, classes=is_classifier(self)
+            X,
+            in_units(Y, weights),
+            weights,
+            views,
+            grid,
+            _SEARCH_PART * budget,
+            sums,
+            classes=is_classifier(self),
+            n_jobs=self._threads(),
         )
         found = search(task, candidates, rng)
         left = budget - (time.perf_counter() - begun)
@@ -102,7 +110,7 @@ class RidgeSearch(KernelRidgeEstimator):
             return super()._fits(choices, X, Y, weights, streams)
         assert choices.found is not None
         ridges = [float(alpha[0]) for alpha in choices.alphas]
-        walk = ridge_walk(choices.kernel, X, Y, weights, ridges, ridges.index(choices.found.alpha))
+        walk = ridge_walk(choices.kernel, X, Y, weights, ridges, ridges.index(choices.found.alpha), self._threads())
         none = np.zeros(Y.shape[1])
         return (
             Fit(choices.kernel, None, None, none + each.alpha, each.coefficients, each.left_out, (), None, none)
