@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 import os
+import signal
 import threading
 import time
 import warnings
@@ -34,6 +35,24 @@ def test_tasks_share_the_process():
     seen = []
     map_threads(lambda i: seen.append((i, os.getpid())), [(i,) for i in range(6)], 2)
     assert sorted(seen) == [(i, os.getpid()) for i in range(6)]
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs signals")
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_long_tasks_learn_of_a_failure_and_of_an_interrupt(interrupted):
+    cancelled, both = threading.Event(), threading.Barrier(2)
+
+    def task(i):
+        both.wait(60)
+        if i == 0 and not interrupted:
+            raise ValueError("the first task")
+        if i == 0:
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        assert cancelled.wait(60)
+
+    with pytest.raises(KeyboardInterrupt if interrupted else ValueError):
+        map_threads(task, [(0,), (1,)], 2, cancelled=cancelled)
+    assert cancelled.is_set()
 
 
 def test_a_failure_keeps_waiting_tasks_from_beginning():

@@ -7,7 +7,7 @@ from sklearn.base import clone
 
 import blockbasis as bb
 from blockbasis._utils.progress import reporting
-from blockbasis.estimators import _ridge_search, _search
+from blockbasis.estimators import _attempt, _ridge_search, _search
 from blockbasis.estimators._columns import as_they_are
 from blockbasis.estimators._exact_ridge import leave_one_out
 
@@ -266,7 +266,7 @@ def test_a_search_where_every_candidate_fails_says_why(regression, monkeypatch):
     def failing(*_, **__):
         raise ValueError("the moon is in the way")
 
-    monkeypatch.setattr(_search, "tuned", failing)
+    monkeypatch.setattr(_attempt, "tuned", failing)
     with pytest.raises(ValueError, match="None of the 9 candidates.*the moon is in the way"):
         bb.KernelRidgeCV(standardize=True).fit(X, y)
 
@@ -277,7 +277,7 @@ def test_an_interrupt_passes_and_leaves_no_model(regression, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_search, "rounds", interrupted)
+    monkeypatch.setattr(_attempt, "rounds", interrupted)
     model = bb.KernelRidgeCV(verbose=1)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)

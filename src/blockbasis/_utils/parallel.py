@@ -168,13 +168,15 @@ def map_threads(
     n_jobs: int,
     stage: str | None = None,
     counter: Tally | None = None,
+    cancelled: threading.Event | None = None,
 ) -> list[T]:
     """Return ``[function(*task) for task in tasks]``, computed by ``n_jobs`` threads.
 
     Python threads that compute at the same time share these threads: more of them would wait for the interpreter lock.
     If ``stage`` is given, every finished task is reported as progress of this stage. A ``counter`` says that the tasks
     change nothing but this counter, in which they count what they evaluate: other processes may then compute them, see
-    `elsewhere`.
+    `elsewhere`. After a failure or an interrupt, running tasks are waited for. ``cancelled`` is set before, so that
+    long tasks can end early.
     """
     tasks, n_jobs = list(tasks), max(1, n_jobs // max(1, _blas_limit.holders))
     count = counting(stage, len(tasks))
@@ -207,6 +209,8 @@ def map_threads(
         futures += [pool.submit(counted, *task) for task in tasks]
         wait(futures, return_when=FIRST_EXCEPTION)
     finally:  # after a failure or an interrupt, pending tasks are cancelled
+        if cancelled is not None and not all(future.done() for future in futures):
+            cancelled.set()
         pool.shutdown(cancel_futures=True)
     failures = (future.exception() for future in futures if not future.cancelled())
     if (failure := next((each for each in failures if each is not None), None)) is not None:

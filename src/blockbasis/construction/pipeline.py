@@ -139,7 +139,7 @@ def factorize_with_ranks(
     sampled = method.inner == "sampled" and not method.paper
     draft = (sketched_draft if sampled else draft_of_vectors)(construction, bases, streams[1])
     if not method.paper:
-        draft = semidefinite_draft(matrix.double, draft, sum(float(basis.residuals[-1]) for basis in bases))
+        draft = semidefinite_draft(matrix.double, draft, sum(float(basis.residuals[-1]) for basis in bases), n_jobs)
     entries = Entries(after_bases - before, matrix.entries - after_bases, before)
     return assemble(matrix, partition, draft, entries, n_jobs, method.diagonal)
 
@@ -331,7 +331,9 @@ def _cut_off(
     return inner, None if cutoff is None else Cutoff(1 - inner.density, math.sqrt(error) / norm if norm else 0.0)
 
 
-def semidefinite_draft(matrix: KernelMatrix, draft: Draft, error: float, share: float = SHIFT_SHARE) -> Draft:
+def semidefinite_draft(
+    matrix: KernelMatrix, draft: Draft, error: float, n_jobs: int, share: float = SHIFT_SHARE
+) -> Draft:
     """The draft with C positive semi-definite, unless blocks were dropped by a cutoff.
 
     ``error`` is the squared error that the draft has or may have; a multiple of the identity may add ``share`` of it.
@@ -340,7 +342,7 @@ def semidefinite_draft(matrix: KernelMatrix, draft: Draft, error: float, share: 
     exact = matrix.dtype == np.float64 and draft.inner.full
     if (exact and not draft.has_diagonal) or (draft.cutoff is not None and draft.cutoff.dropped):
         return draft
-    inner = semidefinite_inner(draft.inner, float(np.finfo(matrix.dtype).eps), share * error)
+    inner = semidefinite_inner(draft.inner, float(np.finfo(matrix.dtype).eps), share * error, n_jobs)
     return draft if inner is draft.inner else replace(draft, inner=inner)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from scipy import linalg
 
 from blockbasis._utils.linalg import DEFINITE, negative_eigenpairs
+from blockbasis._utils.tiled_cholesky import factorize_in_place
 from blockbasis._utils.typing import FloatArray
 from blockbasis.operators.inner import InnerMatrix
 
@@ -22,6 +23,8 @@ from blockbasis.operators.inner import InnerMatrix
 _ROUNDINGS = 10.0
 #: All eigenpairs of components of at most this many columns are computed; only the lowest ones of larger components.
 DECOMPOSED = 400
+#: Size above which a component is factorized by tiles, on several threads.
+_TILED_SIZE = 1500
 #: Least width of a block of the Krylov space, columns of C for each unit of the width, and number of blocks. The space
 #: holds a few hundred of the lowest eigenvectors, more where a factorization takes longer.
 _BLOCK_WIDTH = 32
@@ -44,7 +47,7 @@ _SINGLE = np.dtype(np.float32)
 _DOUBLE = np.dtype(np.float64)
 
 
-def semidefinite_inner(inner: InnerMatrix, precision: float, allowed: float = 0.0) -> InnerMatrix:
+def semidefinite_inner(inner: InnerMatrix, precision: float, allowed: float = 0.0, n_jobs: int = 1) -> InnerMatrix:
     """C with no negative eigenvalue beyond rounding, and with the same blocks.
 
     A Cholesky factorization of each connected component shows whether the component has negative eigenvalues. Where it
@@ -59,6 +62,8 @@ def semidefinite_inner(inner: InnerMatrix, precision: float, allowed: float = 0.
         Rounding unit of the kernel entries.
     allowed : float, default=0.0
         Squared Frobenius norm that the multiple of the identity may have.
+    n_jobs : int, default=1
+        Number of threads.
     """
     rounding = max(DEFINITE, _ROUNDINGS * precision)
     shift = math.sqrt(allowed / max(inner.shape[0], 1))
@@ -69,7 +74,7 @@ def semidefinite_inner(inner: InnerMatrix, precision: float, allowed: float = 0.
     changed = False
     for clusters in inner.components():
         component = inner.component(clusters)
-        repaired = _semidefinite_component(component, rounding, shift)
+        repaired = _semidefinite_component(component, rounding, shift, n_jobs)
         if repaired is not component:
             changed = True
             positions = [position for i in clusters.tolist() for position in panels_of_row[i]]
@@ -90,28 +95,30 @@ def squared_changes(before: InnerMatrix, after: InnerMatrix) -> FloatArray:
     return changes
 
 
-def _semidefinite_component(component: InnerMatrix, rounding: float, smallest: float) -> InnerMatrix:
+def _semidefinite_component(component: InnerMatrix, rounding: float, smallest: float, n_jobs: int) -> InnerMatrix:
     """A connected component made semi-definite; ``smallest`` is a shift that is negligible."""
     C = np.array(component.todense(), dtype=np.float64)
     negligible = rounding * float(np.abs(np.diagonal(C)).max(initial=0.0))
     exact = DEFINITE / rounding * negligible
     if len(C) <= DECOMPOSED:
-        if _cholesky(C, exact) is not None:
+        if _cholesky(C, exact, n_jobs) is not None:
             return component
-        if rounding > DEFINITE and _cholesky(C, negligible) is not None:
+        if rounding > DEFINITE and _cholesky(C, negligible, n_jobs) is not None:
             return _shifted(component, C, negligible)
         # The nearest semi-definite matrix is cheap to compute, and needs a shift of the size of rounding only.
         smallest = max(negligible, float(np.finfo(np.float64).tiny))
-        return _without_negative_part(component, C, smallest, smallest)
-    if component.full and _cholesky(C, exact) is not None:  # semi-definite by construction where nothing is subtracted
+        return _without_negative_part(component, C, smallest, smallest, n_jobs)
+    if (
+        component.full and _cholesky(C, exact, n_jobs) is not None
+    ):  # semi-definite by construction where nothing is subtracted
         return component
     smallest = max(smallest, negligible, float(np.finfo(np.float64).tiny))
-    if _cholesky(C, smallest, _precision(C, smallest)) is None:
-        return _without_negative_part(component, C, smallest, _FIRST_SHIFT * smallest)
-    if _cholesky(C, negligible) is not None:
+    if _cholesky(C, smallest, n_jobs, _precision(C, smallest)) is None:
+        return _without_negative_part(component, C, smallest, _FIRST_SHIFT * smallest, n_jobs)
+    if _cholesky(C, negligible, n_jobs) is not None:
         return component if exact == negligible else _shifted(component, C, negligible)
     between = math.sqrt(negligible * smallest)
-    return _shifted(component, C, _safe(C, smallest) if _cholesky(C, between) is None else between)
+    return _shifted(component, C, _safe(C, smallest) if _cholesky(C, between, n_jobs) is None else between)
 
 
 def _precision(C: FloatArray, shift: float) -> np.dtype[Any]:
@@ -135,11 +142,13 @@ def _shifted(component: InnerMatrix, C: FloatArray, shift: float) -> InnerMatrix
     return component.with_entries(C)
 
 
-def _without_negative_part(component: InnerMatrix, C: FloatArray, smallest: float, trial: float) -> InnerMatrix:
+def _without_negative_part(
+    component: InnerMatrix, C: FloatArray, smallest: float, trial: float, n_jobs: int
+) -> InnerMatrix:
     """C minus its lowest eigenpairs in the kept blocks, plus a shift that makes C definite."""
     dtype = _precision(C, smallest) if len(C) > DECOMPOSED else _DOUBLE
     zeros = None if component.full else component.with_entries(np.ones_like(C)).todense() == 0
-    shift, factor = _definite_shift(C, trial, dtype)
+    shift, factor = _definite_shift(C, trial, n_jobs, dtype)
     for _ in range(_REMOVALS):
         if shift <= _ACCEPTED * smallest:
             break
@@ -150,7 +159,7 @@ def _without_negative_part(component: InnerMatrix, C: FloatArray, smallest: floa
         C -= removed
         del removed, factor
         lowest = float(np.abs(values).max(initial=0.0))
-        shift, factor = _definite_shift(C, max(_LOWERED * lowest, smallest), dtype)
+        shift, factor = _definite_shift(C, max(_LOWERED * lowest, smallest), n_jobs, dtype)
     del factor
     if len(C) <= DECOMPOSED:
         if shift <= smallest:
@@ -158,14 +167,14 @@ def _without_negative_part(component: InnerMatrix, C: FloatArray, smallest: floa
         lowest = float(np.abs(negative_eigenpairs(C)[0]).max(initial=0.0))
         return _shifted(component, C, lowest + smallest)
     if shift > _ACCEPTED * smallest:  # a smaller shift may suffice after the last removal
-        shift = _definite_shift(C, max(shift / _STEP_UP, smallest), dtype)[0]
+        shift = _definite_shift(C, max(shift / _STEP_UP, smallest), n_jobs, dtype)[0]
     return _shifted(component, C, _safe(C, shift))
 
 
-def _definite_shift(C: FloatArray, shift: float, dtype: np.dtype[Any]) -> tuple[float, FloatArray]:
+def _definite_shift(C: FloatArray, shift: float, n_jobs: int, dtype: np.dtype[Any]) -> tuple[float, FloatArray]:
     """The first of shift, 2 shift, 4 shift, ... that makes C definite, and the Cholesky factor in the given dtype."""
     while math.isfinite(shift):
-        if (factor := _cholesky(C, shift, dtype)) is not None:
+        if (factor := _cholesky(C, shift, n_jobs, dtype)) is not None:
             return shift, factor
         shift *= _STEP_UP
     raise linalg.LinAlgError("the inner matrix has entries that are not finite")
@@ -191,11 +200,13 @@ def _lowest_eigenpairs(C: FloatArray, factor: FloatArray) -> tuple[FloatArray, F
     return values, space @ rotation.astype(space.dtype)
 
 
-def _cholesky(C: FloatArray, shift: float, dtype: np.dtype[Any] = _DOUBLE) -> FloatArray | None:
+def _cholesky(C: FloatArray, shift: float, n_jobs: int, dtype: np.dtype[Any] = _DOUBLE) -> FloatArray | None:
     """Lower Cholesky factor of C + shift I, or None where that is not definite."""
-    shifted = C.astype(dtype)
+    shifted = C.T.astype(dtype)  # C is symmetric, and LAPACK needs contiguous columns
     shifted[np.diag_indices_from(shifted)] += shift
     try:
+        if len(C) > _TILED_SIZE:
+            return factorize_in_place(shifted, n_jobs)
         return np.asarray(linalg.cholesky(shifted, lower=True, overwrite_a=True, check_finite=False))
     except linalg.LinAlgError:
         return None

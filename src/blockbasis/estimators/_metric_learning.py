@@ -80,13 +80,21 @@ class Sample:
         Positive weights of the points.
     deadline : float
         Value of `time.perf_counter` after which no regression begins.
+    cancelled : Event
+        No regression begins after it is set.
     """
 
     X: FloatArray
     Y: FloatArray
     weights: FloatArray | None = None
     deadline: float = math.inf
+    cancelled: threading.Event = field(default_factory=threading.Event, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+
+    def require_time(self) -> None:
+        """Raise `OutOfTime` after the deadline, or if the search is cancelled."""
+        if self.cancelled.is_set() or time.perf_counter() > self.deadline:
+            raise OutOfTime
 
     def losses(self, left_out: FloatArray) -> FloatArray:
         """Squared leave-one-out residuals, averaged over the targets, times relative weights."""
@@ -286,8 +294,7 @@ def _regressions(sample: Sample, family: RadialKernel, metric: FloatArray, grid:
 
 def _solved(sample: Sample, K: FloatArray, alpha: float) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Coefficients, leave-one-out residuals and losses. Losses are infinite if the system cannot be solved."""
-    if time.perf_counter() > sample.deadline:
-        raise OutOfTime
+    sample.require_time()
     least = alpha if sample.weights is None else alpha / float(sample.weights.max())
     precision = np.float32 if least >= _RIDGE_OF_SINGLE else np.float64
     try:
@@ -361,8 +368,7 @@ def metric_of_trees(sample: Sample) -> FloatArray:
     ------
     OutOfTime
     """
-    if time.perf_counter() > sample.deadline:
-        raise OutOfTime
+    sample.require_time()
     centred = sample.X - sample.X.mean(axis=0)
     spread = centred.std(axis=0)
     unit = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)  # importances have no unit

@@ -10,10 +10,11 @@ several threads.
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from scipy import linalg
@@ -38,6 +39,7 @@ from blockbasis.estimators._trials import Candidate, Found, Trial, name_of
 from blockbasis.kernels import Kernel, RadialKernel, WithMetric
 from blockbasis.kernels.linear_map import LinearMap
 
+T = TypeVar("T")
 #: A candidate that reached a stage, and its regression of the previous stage.
 Going: TypeAlias = tuple[Candidate, Regression | None]
 
@@ -89,6 +91,8 @@ class Task:
         Whether the targets are classes: each has two values, and the log-loss compares candidates.
     n_jobs : int
         Number of threads.
+    cancelled : Event
+        Set after an interrupt: no regression begins.
     """
 
     X: FloatArray
@@ -100,11 +104,16 @@ class Task:
     sums: bool = False
     classes: bool = False
     n_jobs: int = 1
+    cancelled: threading.Event = field(default_factory=threading.Event, repr=False)
+
+    def map(self, function: Callable[..., T], tasks: Sequence[tuple[Any, ...]]) -> list[T]:
+        """Return the results of the tasks, computed by the threads of the search."""
+        return map_threads(function, tasks, self.n_jobs, cancelled=self.cancelled)
 
     def sample(self, rows: IntArray, view: View, deadline: float = math.inf) -> Sample:
         """Return some of the rows, mapped by a view."""
         weights = None if self.weights is None else self.weights[rows]
-        return Sample(view(self.X[rows]), self.Y[rows], weights, deadline)
+        return Sample(view(self.X[rows]), self.Y[rows], weights, deadline, self.cancelled)
 
     def comparison(self, sample: Sample, others: IntArray, view: View) -> Comparison:
         """Return the comparison of the regressions of a sample, at held-out rows if there are enough."""
@@ -134,7 +143,7 @@ def search(task: Task, candidates: Sequence[Candidate], rng: np.random.Generator
         if len(others) >= _FEWEST_HELD_OUT:
             more, outside = _divided(every, int(_GROWTH * sizes[-1]))
             comparison = task.comparison(task.sample(more, view, deadline), outside, view)
-            trials += _with_more_rows(comparison, trials, len(order), task.n_jobs)
+            trials += _with_more_rows(comparison, trials, len(order), task)
     best = _best(trials)
     if best.regression is None:
         reasons = "; ".join(dict.fromkeys(trial.failure for trial in trials))
@@ -195,7 +204,7 @@ def _halving(
     advance = advancing(sum(parts))
     for stage, (size, rows) in enumerate(zip(sizes, samples, strict=True)):
 
-        def count(candidate: Candidate, size: int = size, part: int = parts[stage] // len(going)) -> None:
+        def count(candidate: Candidate, size: int = size, part: int = parts[stage] // max(len(going), 1)) -> None:
             advance(f"search: {name_of(candidate.family)}, metric {candidate.metric}, {size} rows", part)
 
         comparison = task.comparison(task.sample(rows, view, deadline), others, view)
@@ -243,7 +252,7 @@ def _trials(
         (comparisons[i].sample, family, place_of((starts or {}).get(family)), task.grid)
         for i, family in enumerate(families)
     ]
-    plain = dict(zip(families, map_threads(without_metric, tasks, task.n_jobs), strict=True))
+    plain = dict(zip(families, task.map(without_metric, tasks), strict=True))
 
     def trial(own: Comparison, candidate: Candidate, before: Regression | None) -> Trial:
         made = Attempt(candidate, own, task.grid, before, plain[candidate.family]).trial(stage)
@@ -251,7 +260,7 @@ def _trials(
         return made
 
     pairs = zip(comparisons, going, strict=True)
-    return map_threads(trial, [(own, *each) for own, each in pairs], task.n_jobs), plain
+    return task.map(trial, [(own, *each) for own, each in pairs]), plain
 
 
 def _kept(trials: Sequence[Trial], count: int) -> list[Trial]:
@@ -280,11 +289,11 @@ def _means(comparison: Comparison, trials: Sequence[Trial], task: Task) -> list[
         both = replace(best, regression=fitted, added=other, left_out=left_out, elsewhere=elsewhere)
         return replace(both, seconds=time.perf_counter() - begun)
 
-    made = map_threads(mean, [(other,) for other in others], task.n_jobs)
+    made = task.map(mean, [(other,) for other in others])
     return [trial for trial in made if trial is not None]
 
 
-def _with_more_rows(comparison: Comparison, trials: Sequence[Trial], n_seen: int, n_jobs: int) -> list[Trial]:
+def _with_more_rows(comparison: Comparison, trials: Sequence[Trial], n_seen: int, task: Task) -> list[Trial]:
     """Return the best kernel of the last stage and the best means of two, fitted to more rows.
 
     Which of them is better depends on the number of rows. They are compared at all rows that no metric depends on: at
@@ -310,7 +319,7 @@ def _with_more_rows(comparison: Comparison, trials: Sequence[Trial], n_seen: int
         return replace(made, left_out=left_out, elsewhere=unseen, seconds=time.perf_counter() - begun)
 
     compared = [alone, *sorted(means, key=lambda trial: trial.error)[:_MEANS]] if means else []
-    made = map_threads(grown, [(trial,) for trial in compared], n_jobs)
+    made = task.map(grown, [(trial,) for trial in compared])
     complete = [trial for trial in made if trial is not None and math.isfinite(trial.error)]
     return complete if len(complete) == len(made) else []
 

@@ -248,7 +248,9 @@ class _Builder:
                 f"Got {plan.goal.memory * itemsize:,} instead: take more memory{fewer}."
             )
         error = self.allocation(draft, diagonal=plan.method.diagonal).error(ranks)
-        return semidefinite_draft(self.construction.matrix, draft.truncated(ranks).without_samples(), error)
+        return semidefinite_draft(
+            self.construction.matrix, draft.truncated(ranks).without_samples(), error, self.construction.n_jobs
+        )
 
     def affordable(self, draft: Draft) -> tuple[IntArray, float]:
         """Ranks of least predicted error within the budget, and the floats that count for the budget."""
@@ -287,7 +289,7 @@ class _Builder:
                 if result is not truncated:
                     measured, share = self.measure(result, leading)
                 shift_share = max(SHIFT_SHARE, _SPARE_SHARE * (1 - share))
-                indefinite, result = result, semidefinite_draft(matrix, result, allowed, shift_share)
+                indefinite, result = result, semidefinite_draft(matrix, result, allowed, n_jobs, shift_share)
                 if result is not indefinite:
                     measured, share = self.measure(result, leading)
                 if share <= 1:
@@ -307,7 +309,7 @@ class _Builder:
             if unchanged.all() or last:
                 break
             draft = self.raised(draft, np.where(unchanged, 0, ranks), unchanged)
-        draft = semidefinite_draft(matrix, draft.without_samples(), goal.allowed(measured.norm))
+        draft = semidefinite_draft(matrix, draft.without_samples(), goal.allowed(measured.norm), n_jobs)
         values = self.check.evaluate(matrix, draft, n_jobs)
         return draft, values, self.measure(draft, values)[0]
 
