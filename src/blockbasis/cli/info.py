@@ -23,7 +23,7 @@ from blockbasis.tables.model import TableModel
 
 
 def info(
-    file: Annotated[Path, typer.Argument(help="Model or factorization.", show_default=False)],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Model or factorization.", show_default=False)],
     json: options.Json = False,
     debug: options.Debug = False,
 ) -> None:

@@ -25,7 +25,7 @@ Part: TypeAlias = tuple[dict[str, Any], Any, list[str]]
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(help="Model that fit has written.", show_default=False)],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model that fit has written.", show_default=False)],
     file: options.FileOrFolder,
     out: Annotated[
         Path | None,
@@ -34,7 +34,8 @@ def predict(
     interval: options.Interval = None,
     proba: Annotated[bool, typer.Option("--proba", help="Add the probability of each class.")] = False,
     keep: Annotated[
-        list[str] | None, typer.Option("--keep", help="Column of FILE to copy; may be given several times.")
+        list[str] | None,
+        typer.Option("--keep", metavar="NAME", help="Column of FILE to copy; may be given several times."),
     ] = None,
     cluster: options.Cluster = None,
     force: options.Force = False,
