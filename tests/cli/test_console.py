@@ -123,7 +123,7 @@ def test_a_stage_that_goes_on_under_another_name_keeps_its_bar(monkeypatch):
     assert "\x1b[1A" not in shown  # to a line above: never more than one bar
     lines = [line for line in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n", shown).splitlines() if line.strip()]
     assert all(len(line) <= 40 for line in lines)
-    assert lines[-1].startswith("search: mate… ")
+    assert lines[-1].startswith("search: mat… ")
     assert lines[-1].rstrip().endswith("75% 0 s left")
 
 
