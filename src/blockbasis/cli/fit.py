@@ -61,7 +61,8 @@ def fit(
         if file.is_dir():
             table, sampled = sample_table(file, seed)
         else:
-            table = read_table(file, kinds=_reading_kinds(kinds))
+            with progress_bars(shown=output.verbose):
+                table = read_table(file, kinds=_reading_kinds(kinds))
         output.say(f"{file}: {table.n_rows} rows, {len(table.names)} columns")
         prepared = prepare_table(
             table,

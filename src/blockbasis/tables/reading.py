@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from blockbasis._utils.progress import advancing
 from blockbasis._utils.typing import FloatArray
 from blockbasis.datasets.cache import reason
 from blockbasis.datasets.csvfile import Layout, find_layout, is_missing, is_number, open_text, split_rows
@@ -247,6 +248,7 @@ def _dates(path: Path, name: str, cells: Sequence[str | None]) -> Column:
 
 def _chunks(path: Path, layout: Layout) -> Iterator[tuple[list[Sequence[str]], list[int]]]:
     """Yield rows and their line numbers, some thousand at a time; raise a ValueError for a line of another length."""
+    advance = advancing(path.stat().st_size)
     with open_text(path) as stream:
         numbered = ((k, line) for k, line in enumerate(stream, start=1) if line.strip())
         if layout.names is not None:
@@ -263,6 +265,7 @@ def _chunks(path: Path, layout: Layout) -> Iterator[tuple[list[Sequence[str]], l
             if len(rows) != len(lines):
                 raise ValueError(f"{path} must have each row on a line of its own. Got a quoted line break instead.")
             yield rows, lines
+            advance(f"reading {path.name}", sum(len(line) for _, line in some))
 
 
 def _cells(path: Path, layout: Layout, places: Sequence[int]) -> dict[int, list[str | None]]:
