@@ -9,6 +9,9 @@ import pytest
 pytest.importorskip("typer")
 pytest.importorskip("matplotlib")
 
+from blockbasis._utils.parallel import cores
+from blockbasis.cli import compare
+
 
 def test_compare_prints_a_table_and_writes_pictures(call, csv, tmp_path):
     out = tmp_path / "out"
@@ -22,6 +25,13 @@ def test_compare_prints_a_table_and_writes_pictures(call, csv, tmp_path):
     assert " s │" in text
     assert "20 floats" in text
     assert {path.name for path in out.iterdir()} == {f"comparison.{kind}" for kind in ("json", "csv", "svg", "png")}
+
+
+def test_compare_takes_a_number_of_threads(call, csv, monkeypatch):
+    found = []
+    monkeypatch.setattr(compare, "compare_methods", lambda *_, **__: found.append(cores()) or 1 / 0)
+    assert call("compare", csv, "--jobs", 1)[0] == 1
+    assert found == [1]
 
 
 def test_compare_takes_the_number_of_a_column(call, tmp_path):

@@ -10,6 +10,7 @@ import typer
 from rich.table import Column, Table
 
 from blockbasis import datasets
+from blockbasis._utils.parallel import at_most
 from blockbasis._utils.typing import FloatArray
 from blockbasis.cli import options
 from blockbasis.cli.console import Output, check_name, progress_bars, running
@@ -34,12 +35,14 @@ def compare(
     memory: Annotated[
         list[int] | None,
         typer.Option(
-            help=f"Floats per point; may be given several times. Default: {', '.join(map(str, BUDGETS))}.", min=3
+            metavar="FLOATS",
+            help=f"Floats per point; may be given several times. Default: {', '.join(map(str, BUDGETS))}.",
+            min=3,
         ),
     ] = None,
     method: Annotated[
         list[str] | None,
-        typer.Option(help=f"One of {', '.join(METHODS)}; may be given several times. Default: all."),
+        typer.Option(metavar="METHOD", help=f"One of {', '.join(METHODS)}; may be given several times. Default: all."),
     ] = None,
     target: options.Target = None,
     raw: options.Raw = False,
@@ -48,6 +51,7 @@ def compare(
     ] = 5000,
     runs: Annotated[int, typer.Option(help="Runs of each method.", min=1)] = 3,
     seed: options.Seed = 0,
+    jobs: options.Jobs = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help=f"Folder for {', '.join(_FILES)}.", file_okay=False)
     ] = None,
@@ -71,7 +75,7 @@ def compare(
                 check_output(out / name, force=force)
         X = _points(file, target, raw, points, seed, output)
         chosen, h = make_kernel(kernel, bandwidth, X, raw=True)
-        with progress_bars(shown=output.verbose):
+        with progress_bars(shown=output.verbose), at_most(jobs):
             result = compare_methods(
                 X, chosen, methods=method or METHODS, budgets=memory or BUDGETS, runs=runs, seed=seed
             )
