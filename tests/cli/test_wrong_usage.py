@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("typer")
 
-from blockbasis.cli import console, files
+from blockbasis.cli import console, files, reporting
 from blockbasis.cli import fit as fit_module
 from blockbasis.cli.app import app
 
@@ -179,6 +179,42 @@ def test_a_full_disk(call, place, monkeypatch):
         == "Error: model.bbf: No space left on device. Free some space on the disk, or give another place with --out."
     )
     assert sorted(path.name for path in place.iterdir()) == before
+
+
+def test_a_disk_that_is_full_for_the_report_keeps_the_model_and_names_the_option(call, place, monkeypatch):
+    def full(page, path):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(reporting, "write_page", full)
+    code, text = call("fit", "good.csv", "-t", "y", "--report", "r.html")
+    assert code == FAILURE
+    assert "Model: model.bbf" in text  # a fit takes minutes: it is not thrown away
+    assert text.endswith(
+        "Error: r.html: No space left on device. Free some space on the disk, or give another place with --report."
+    )
+    assert not (place / "r.html").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux" or not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs a mount")
+def test_a_disk_of_few_kilobytes_and_one_that_is_read_only(place):
+    """A real disk: a small file system in memory, where the user may mount one."""
+    disk = place / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", disk], capture_output=True).returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        for options in ((), ("-o", "remount,ro")):
+            if options:
+                subprocess.run(["mount", *options, disk], check=True)
+            command = [sys.executable, "-m", "blockbasis", "fit", "good.csv", "-t", "y", "-q", "-o", "disk/m.bbf"]
+            run = subprocess.run(command, cwd=place, capture_output=True, text=True)
+            assert run.returncode == FAILURE
+            wanted = "Nothing can be written to disk." if options else "disk/m.bbf: No space left on device."
+            assert run.stderr.startswith(f"Error: {wanted}")
+            assert len(run.stderr.splitlines()) == 1
+            assert list(disk.iterdir()) == []
+    finally:
+        subprocess.run(["umount", disk], check=True)
 
 
 def test_a_read_only_folder(call, place, monkeypatch):

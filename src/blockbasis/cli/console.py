@@ -45,11 +45,11 @@ _OPTIONS = {
 }
 _PARAMETER = re.compile(r"The '(\w+)' parameter(?: of \w+)? must")
 _REMEDIES = {
-    errno.ENOSPC: "Free some space on the disk, or give another place with --out",
-    errno.EFBIG: "Give another place with --out",
-    errno.EACCES: "Give a place where you may write with --out",
-    errno.EPERM: "Give a place where you may write with --out",
-    errno.EROFS: "Give a place where you may write with --out",
+    errno.ENOSPC: "Free some space on the disk, or give another place with {}",
+    errno.EFBIG: "Give another place with {}",
+    errno.EACCES: "Give a place where you may write with {}",
+    errno.EPERM: "Give a place where you may write with {}",
+    errno.EROFS: "Give a place where you may write with {}",
 }
 
 
@@ -111,13 +111,20 @@ def fail(message: object, *, code: int = 1) -> NoReturn:
 def in_words_of_options(message: str) -> str:
     """Return a message of the library with options in place of parameters: --tol, and not 'the tol parameter of'."""
     text = _PARAMETER.sub(lambda found: f"{_OPTIONS.get(found[1], '--' + found[1])} must", message)
+    text = text.replace(" or the 'data_home' parameter of load names", " names")
     return text.replace("time_budget=", "--time-budget ")
+
+
+def system_sentence(error: OSError, option: str = "--out") -> str:
+    """Return an error of the system as a sentence, with a remedy that names the option of the file."""
+    where = f"{error.filename}: " if error.filename else ""
+    remedy = _REMEDIES.get(error.errno or 0, "").format(option)
+    return f"{where}{error.strerror}. {remedy}".rstrip(". ") + "."
 
 
 def _sentence(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno is not None and error.strerror:
-        where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror}. {_REMEDIES.get(error.errno, '')}".rstrip(". ") + "."
+        return system_sentence(error)
     text = str(error)
     if isinstance(error, MemoryError) and not text:
         return "There is not enough memory. Use fewer rows or a smaller --memory."

@@ -89,10 +89,10 @@ def fit(
         lean = without_training_rows(model)
         _save(lean, out)
         _print(output, model, len(prepared.y_test))
+        output.say(f"Model: {out} ({size_of(out)}), in {time.perf_counter() - start:.1f} s in all")
         if report is not None:
             page = model_page(model, evaluation, findings=findings, stages=clock.seconds, command=command_line())
             write_report(page, report, output)
-        output.say(f"Model: {out} ({size_of(out)}), in {time.perf_counter() - start:.1f} s in all")
         output.finish({**model_facts(lean), "out": str(out), "notes": prepared.notes, "findings": findings})
 
 
