@@ -18,6 +18,7 @@ pytest.importorskip("typer")
 from blockbasis.cli import console, files, reporting
 from blockbasis.cli import fit as fit_module
 from blockbasis.cli.app import app
+from blockbasis.tables import reading
 
 FAILURE, USAGE, INTERRUPTED = 1, 2, 130
 GOOD = "a,b,y\n" + "".join(f"{i % 7},{i % 5},{i % 3 + i / 10}\n" for i in range(30))
@@ -42,6 +43,8 @@ def place(tmp_path, monkeypatch):
         "nan.csv": "a,b\n1,2\nnan,4\n3,5\n",
         "other.csv": "length,weight\n0.5,3\n",
         "text.csv": "length,sex\nlong,M\nshort,F\n",
+        "commas.csv": "a;y\n" + "".join(f"{i};{i},5\n" for i in range(30)),
+        "names.csv": "a,y\n" + "".join(f"{i},n{i}\n" for i in range(30)),
         "points.doc": "1 2\n",
         "taken.bbf": "precious",
     }
@@ -72,6 +75,13 @@ WRONG = [
         FAILURE,
         "the text 'oops' among the numbers of column 'b', in line 6",
     ),
+    (
+        "decimal commas",
+        "fit commas.csv -t y",
+        FAILURE,
+        "commas.csv has decimal commas in column 'y', such as 0,5 in line 2. Replace them by points",
+    ),
+    ("as many classes as rows", "fit names.csv -t y", FAILURE, "'y' must repeat its classes. Got 30 different values"),
     ("lines of different lengths", "fit ragged.csv -t y", FAILURE, "Got 2 in line 32"),
     ("an infinity", "fit infinite.csv -t y", FAILURE, "must be free of infinity"),
     ("constant columns", "fit constant.csv -t y", FAILURE, "must have different values. Got 2.0 in every row"),
@@ -139,6 +149,18 @@ def test_files_that_do_not_belong_together(call, place, saved, command, message)
     assert message in text
     assert (code, text.count("Error:")) == (FAILURE, 1)
     assert sorted(path.name for path in place.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "command", ["fit good.csv -t yy", "predict {}/rings.bbf good.csv", "predict {}/rings.bbf o.csv"]
+)
+def test_wrong_columns_are_found_before_the_rows_are_read(call, place, saved, command, monkeypatch):
+    (place / "o.csv").write_text("length,sex\n0.5,M\n")
+    monkeypatch.setattr(reading, "_chunks", lambda *_: pytest.fail("The rows were read."))
+    code, text = call(*command.format(saved).split(), *(["--keep", "id"] if "o.csv" in command else []))
+    assert code == FAILURE
+    assert text.startswith("Error: ")
+    assert "has no column" in text or "lacks columns" in text
 
 
 def test_columns_in_another_order_are_no_mistake(call, place, saved):

@@ -22,7 +22,7 @@ from blockbasis.tables.checks import check_data
 from blockbasis.tables.fitting import fit_prepared, prepare_table, tested_again
 from blockbasis.tables.folders import learn_others, sample_table
 from blockbasis.tables.model import TableModel
-from blockbasis.tables.reading import read_table
+from blockbasis.tables.reading import read_names, read_table
 
 
 def fit(
@@ -55,6 +55,8 @@ def fit(
         check_source(file, cluster)
         check_output(out, force=force)
         check_report(report, force=force)
+        if not file.is_dir() and (names := read_names(file)) is not None:
+            names.place(target)
         start = time.perf_counter()
         kinds = options.column_kinds(column)
         sampled = None

@@ -15,10 +15,10 @@ from blockbasis.cli.console import Output, progress_bars, running
 from blockbasis.cli.files import TABLES, check_output, csv_text, write_table
 from blockbasis.cli.folders import check_source, mapping
 from blockbasis.operators.storage import load
-from blockbasis.tables.encoding import encode
+from blockbasis.tables.encoding import check_columns, encode
 from blockbasis.tables.folders import parquet_files, pieces
 from blockbasis.tables.model import TableModel
-from blockbasis.tables.reading import read_table
+from blockbasis.tables.reading import read_names, read_table
 from blockbasis.tables.scorecard import classification_scorecard, regression_scorecard
 from blockbasis.tables.table import Table, missing
 
@@ -60,6 +60,10 @@ def predict(
         _check_options(found, interval, proba)
         found.estimator.set_params(n_jobs=jobs)
         asked = (tuple(keep or ()), interval, proba)
+        if not file.is_dir() and (names := read_names(file)) is not None:
+            check_columns(found.encoder, names)
+            for name in keep or ():
+                names.place(name)
         with progress_bars(shown=output.verbose):
             parts = _of_folder(found, file, cluster, asked) if file.is_dir() else _of_single(found, file, asked)
         if not parts:

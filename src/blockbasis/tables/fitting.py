@@ -34,6 +34,8 @@ from blockbasis.tables.table import Column, Table, missing
 
 #: Smallest number of rows with a target.
 MIN_ROWS = 10
+#: Largest number of classes, as a share of the rows.
+_CLASSES = 0.5
 _RIDGES = np.geomspace(1e-3, 1e5, 17)
 #: Iterations of the logistic regression, the linear model of a classification.
 _ITERATIONS = 200
@@ -208,6 +210,11 @@ def _targets(
             )
     if task == "regression":
         return task, column.astype(np.float64)
+    if len(values) > _CLASSES * len(column):
+        raise ValueError(
+            f"The target {target!r} must repeat its classes. Got {len(values)} different values in {len(column)} rows, "
+            f"such as {values[0]} and {values[1]}, instead."
+        )
     if text:
         return task, column.astype(str)
     return task, column.astype(np.int64) if (values % 1 == 0).all() else column.astype(np.float64)
