@@ -12,13 +12,14 @@ from blockbasis.experiments import compare as comparison
 from blockbasis.report import factorization_page, model_page, write_page
 
 pytest.importorskip("matplotlib")
+pytest.importorskip("typer")
+
+from blockbasis.cli import compare
+
 webdriver = pytest.importorskip("selenium.webdriver", reason="the browser tests need selenium (extra test)")
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 if CHROMIUM is None or DRIVER is None:
     pytest.skip("the browser tests need Debian's chromium and chromium-driver", allow_module_level=True)
-
-pytest.importorskip("typer")
-from blockbasis.cli import compare
 
 PHONE, DESKTOP = 390, 1280
 
