@@ -90,6 +90,12 @@ WRONG = [
     ("a target alone", "fit alone.csv -t y", FAILURE, "must have a column beside the target 'y'."),
     ("a regression of text", "fit text.csv -t sex --task regression", FAILURE, "at least 10 rows"),
     ("a test of all rows", "fit good.csv -t y --test-size 1", USAGE, "--test-size"),
+    (
+        "a test of nearly all rows",
+        "fit good.csv -t y --test-size 0.99",
+        FAILURE,
+        "--test-size must leave at least 2 of the 30 rows for the fit. Got 0.99 instead.",
+    ),
     ("no time", "fit good.csv -t y --time-budget 0", USAGE, "must be a positive number, not 0"),
     ("an unknown kind", "fit good.csv -t y --column a=magic", USAGE, "KIND one of number, date, one-hot"),
     ("no target", "fit good.csv", USAGE, "Missing option '--target'"),
@@ -152,7 +158,13 @@ def test_files_that_do_not_belong_together(call, place, saved, command, message)
 
 
 @pytest.mark.parametrize(
-    "command", ["fit good.csv -t yy", "predict {}/rings.bbf good.csv", "predict {}/rings.bbf o.csv"]
+    "command",
+    [
+        "fit good.csv -t yy",
+        "fit good.csv -t y --column c=number",
+        "predict {}/rings.bbf good.csv",
+        "predict {}/rings.bbf o.csv",
+    ],
 )
 def test_wrong_columns_are_found_before_the_rows_are_read(call, place, saved, command, monkeypatch):
     (place / "o.csv").write_text("length,sex\n0.5,M\n")

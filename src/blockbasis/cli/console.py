@@ -40,6 +40,7 @@ _OPTIONS = {
     "budgets": "--memory",
     "n_jobs": "--jobs",
     "time_budget": "--time-budget",
+    "test_size": "--test-size",
     "random_state": "--seed",
     "rng": "--seed",
 }

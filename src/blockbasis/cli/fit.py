@@ -55,10 +55,11 @@ def fit(
         check_source(file, cluster)
         check_output(out, force=force)
         check_report(report, force=force)
-        if not file.is_dir() and (names := read_names(file)) is not None:
-            names.place(target)
-        start = time.perf_counter()
         kinds = options.column_kinds(column)
+        if not file.is_dir() and (names := read_names(file)) is not None:
+            for name in (target, *kinds):
+                names.place(name)
+        start = time.perf_counter()
         sampled = None
         if file.is_dir():
             table, sampled = sample_table(file, seed)
