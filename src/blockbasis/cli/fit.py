@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +11,7 @@ from typing import Annotated
 import typer
 from sklearn.base import clone
 
+from blockbasis._utils.typing import IntArray
 from blockbasis.cli import options
 from blockbasis.cli.console import Output, StageClock, progress_bars, running
 from blockbasis.cli.descriptions import chosen_line, model_facts, scorecard_table
@@ -23,6 +25,7 @@ from blockbasis.tables.fitting import fit_prepared, prepare_table, tested_again
 from blockbasis.tables.folders import learn_others, sample_table
 from blockbasis.tables.model import TableModel
 from blockbasis.tables.reading import read_names, read_table
+from blockbasis.tables.table import Table
 
 
 def fit(
@@ -56,16 +59,8 @@ def fit(
         check_output(out, force=force)
         check_report(report, force=force)
         kinds = options.column_kinds(column)
-        if not file.is_dir() and (names := read_names(file)) is not None:
-            for name in (target, *kinds):
-                names.place(name)
         start = time.perf_counter()
-        sampled = None
-        if file.is_dir():
-            table, sampled = sample_table(file, seed)
-        else:
-            with progress_bars(shown=output.verbose):
-                table = read_table(file, kinds=_reading_kinds(kinds))
+        table, sampled = _read(file, (target, *kinds), kinds, seed, output)
         output.say(f"{file}: {table.n_rows} rows, {len(table.names)} columns")
         prepared = prepare_table(
             table,
@@ -97,6 +92,22 @@ def fit(
             page = model_page(model, evaluation, findings=findings, stages=clock.seconds, command=command_line())
             write_report(page, report, output)
         output.finish({**model_facts(lean), "out": str(out), "notes": prepared.notes, "findings": findings})
+
+
+def _read(
+    file: Path, needed: Sequence[str], kinds: dict[str, str], seed: int, output: Output
+) -> tuple[Table, list[IntArray] | None]:
+    """Return a table, and of a directory, of which it is a sample, its rows in each file.
+
+    Columns that are needed and absent are an error before the rows are read.
+    """
+    if file.is_dir():
+        return sample_table(file, seed)
+    if (names := read_names(file)) is not None:
+        for name in needed:
+            names.place(name)
+    with progress_bars(shown=output.verbose):
+        return read_table(file, kinds=_reading_kinds(kinds)), None
 
 
 def _reading_kinds(kinds: dict[str, str]) -> dict[str, str]:
