@@ -25,6 +25,19 @@ def test_data_sets_are_listed_with_where_they_are(call, tmp_path, monkeypatch):
     assert (found["otto"]["path"], found["otto"]["shape"]) == (None, [61878, 93])
 
 
+def test_what_is_fetched_is_said_before_it_comes(call, tmp_path, monkeypatch):
+    def absent(name, standardize):
+        raise DatasetError("no network.")
+
+    monkeypatch.setenv("BLOCKBASIS_DATA", str(tmp_path))
+    monkeypatch.setenv("BLOCKBASIS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(datasets, "load", absent)
+    code, text = call("data", "abalone")
+    assert code == 1
+    assert text.startswith("Fetching abalone: https://archive.ics.uci.edu")
+    assert text.endswith("Error: no network.")
+
+
 def test_a_data_set_that_cannot_be_had(call, monkeypatch):
     def absent(name, standardize):
         raise DatasetError("otto has to be brought.")

@@ -29,6 +29,8 @@ def data(
             _list_data(output)
             return
         check_name(name, datasets.NAMES, "data set")
+        if datasets.find(name) is None and RECIPES[name].download is not None:
+            output.note(f"Fetching {name}: {RECIPES[name].source}")
         found = datasets.load(name, standardize=False)
         place = str(datasets.find(name))
         output.say(f"{found}\n{found.description}\n{found.source}\nAt {place}")
