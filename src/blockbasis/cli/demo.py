@@ -9,14 +9,15 @@ from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import typer
+from rich.padding import Padding
 from sklearn.datasets import make_friedman1
 
 import blockbasis as bb
+from blockbasis._utils.files import in_bytes
 from blockbasis._utils.typing import FloatArray
 from blockbasis.cli import options
 from blockbasis.cli.console import Output, StageClock, progress_bars, running
 from blockbasis.cli.descriptions import chosen_line, scorecard_table
-from blockbasis.cli.files import in_bytes
 from blockbasis.cli.reporting import check_report, command_line, write_report
 from blockbasis.datasets import unit_cube_mixture
 from blockbasis.report import DataTable, Page, Section, factorization_page, model_page
@@ -79,7 +80,7 @@ def _regression(output: Output, seed: int, jobs: int | None) -> tuple[TableModel
     clock.add("test, with the simple models")
     assert model.scorecard is not None
     output.say(f"   fitted in {model.seconds:.1f} s: {chosen_line(model)}")
-    output.say(scorecard_table(model.scorecard))
+    output.say(Padding(scorecard_table(model.scorecard), (0, 0, 0, 2)))
     output.say(f"   {model.scorecard.verdict} No model can have an error below the noise, {NOISE:g}.")
     page = model_page(model, evaluation, findings=check_data(prepared), stages=clock.seconds, command=command_line())
     return model, evaluation, page

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from blockbasis._utils.files import in_bytes
 from blockbasis._utils.typing import FloatArray
 from blockbasis.report import model_figures as of_model
 from blockbasis.report import structure_figures as of_structure
@@ -304,10 +305,10 @@ def structure_sections(A: BlockBasis) -> list[Section]:
     parts = of_structure.memory_parts(A)
     memory = Section(
         "Memory beside the dense matrix",
-        f"{parts['all of it'] / 1e6:.3g} MB, in place of {parts['dense matrix'] / 1e6:.3g} MB of the dense matrix.",
+        f"{in_bytes(parts['all of it'])}, in place of {in_bytes(parts['dense matrix'])} of the dense matrix.",
         of_structure.memory_bars(A),
         "Bars of the memory of each part on a logarithmic axis, and of the dense matrix.",
-        DataTable(("part", "megabytes"), [(name, count / 1e6) for name, count in parts.items()]),
+        DataTable(("part", "size"), [(name, in_bytes(count)) for name, count in parts.items()]),
     )
     spectra = Section(
         "Spectra of the clusters",

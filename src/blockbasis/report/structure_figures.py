@@ -90,7 +90,7 @@ def block_map(A: BlockBasis, *, axes: Any = None) -> Any:
     axes.grid(False)
     axes.set(xlabel="cluster", ylabel="cluster")
     bar = axes.figure.colorbar(image, ax=axes, label="norm, relative to the largest")
-    ticks = [tick for tick in bar.get_ticks() if tick == round(tick)]
+    ticks = [tick for tick in bar.get_ticks() if tick == round(tick) and image.norm.vmin <= tick <= 0]
     bar.set_ticks(ticks, labels=[f"1e{round(tick)}" if tick else "1" for tick in ticks])
     return axes
 
