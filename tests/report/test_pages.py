@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -85,6 +87,13 @@ def test_a_factorization(factorization):
     ]  # fmt: skip
     assert "relative error" in page.facts[0]
     assert render_page(page).count("<svg") == 5
+
+
+def test_the_summary_says_which_entries_the_error_is_from(factorization):
+    for exact, source in ((True, "from all entries"), (False, "from sampled exact entries")):
+        estimate = replace(factorization.error_estimate, exact=exact)
+        page = factorization_page(replace(factorization, error_estimate=estimate), title="300 points")
+        assert source in page.summary[1]
 
 
 def test_many_clusters_have_no_block_map_and_no_error_is_no_fact():

@@ -145,9 +145,8 @@ def factorization_page(
     facts = [("points", f"{n:,}"), ("clusters", str(A.n_clusters)), ("floats per point", f"{A.stored / n:.1f}")]
     if A.error_estimate is not None:
         error = A.error_estimate
-        summary.append(
-            f"The relative error of the matrix is {error.value:.2g} (Frobenius norm, from sampled exact entries)."
-        )
+        source = "all entries" if error.exact else "sampled exact entries"
+        summary.append(f"The relative error of the matrix is {error.value:.2g} (Frobenius norm, from {source}).")
         spread = f" ± {error.stderr:.0e}" if error.stderr else ""
         facts.insert(0, ("relative error", f"{error.value:.2e}{spread}"))
     facts.append(("of the entries evaluated", f"{A.entries.total / n**2:.2%}"))
