@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import blockbasis
@@ -19,7 +20,7 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "mathml",
+    "mathml" if find_spec("latex2mathml") else "sphinx.ext.mathjax",
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
@@ -30,7 +31,7 @@ myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 4
 suppress_warnings = ["config.cache"]
 
-html_math_renderer = "mathml"
+html_math_renderer = "mathml" if "mathml" in extensions else "mathjax"
 autosummary_generate = True
 numpydoc_show_class_members = False
 autodoc_typehints = "none"
