@@ -7,7 +7,7 @@ BIN := $(VENV)/$(SCRIPTS)
 .PHONY: demo test test-all test-oldest test-newest fuzz fuzz-full lint format bench bench-full docs clean
 
 demo: $(VENV)/.demo
-	$(BIN)/python -m blockbasis demo
+	$(BIN)/python -m blockbasis demo --force
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=97

@@ -15,7 +15,7 @@ import pytest
 import blockbasis as bb
 
 ROOT = Path(__file__).resolve().parent.parent
-GENERATED = {"docs/reproduction.md", "docs/transcript.md"}
+GENERATED = {"docs/reproduction.md", "docs/reproduction_quick.md", "docs/transcript.md"}
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
     for pattern in ("*.md", "docs/*.md", "docs/tasks/*.md", ".github/**/*.md")

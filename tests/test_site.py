@@ -6,6 +6,7 @@ import re
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import blockbasis as bb
@@ -49,6 +50,26 @@ def test_every_command_of_the_transcript_is_on_its_page():
 def test_a_command_is_shown_with_its_output_and_its_exit_code(tmp_path):
     assert transcript.shown("echo hello", tmp_path) == "```console\n$ echo hello\nhello\n```\n"
     assert "[exit code 1]" in transcript.shown("false", tmp_path)
+
+
+def test_the_picture_of_the_structure_shows_a_factorization():
+    pytest.importorskip("matplotlib")
+    from tools import structure
+
+    found = structure.parts()
+    D = found["D"]
+    assert np.abs(D - np.diag(np.diag(D))).max() < 1e-12
+    difference = found["K"] - found["U"] @ found["C"] @ found["Uᵀ"] - D
+    assert np.linalg.norm(difference) < 0.02 * np.linalg.norm(found["K"])
+    assert len(structure.draw().axes) == 5
+
+
+def test_formulas_need_no_network():
+    pytest.importorskip("latex2mathml")
+    from docs import mathml
+
+    assert "mathml" in (ROOT / "docs" / "conf.py").read_text()
+    assert mathml.convert(r"K \approx U C U^T").startswith("<math ")
 
 
 def test_tables_of_methods_name_every_model():

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from blockbasis._utils import files
-from blockbasis._utils.files import replacing
+from blockbasis._utils.files import in_bytes, replacing
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="POSIX files")
 
@@ -203,3 +203,7 @@ def test_a_fault_at_each_step_leaves_the_old_file_or_the_new_one(tmp_path, monke
     if step in ("write", "flush", "replace", "chmod") and call == 1:
         assert failed and path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["a"]
+
+
+def test_sizes_as_text():
+    assert [in_bytes(count) for count in (12, 1.5e6, 2e15)] == ["12 B", "1.5 MB", "2e+03 TB"]

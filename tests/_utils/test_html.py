@@ -8,7 +8,8 @@ from blockbasis._utils.html import summary_table
 
 def test_text_is_escaped():
     assert summary_table("a < b", {"<x>": "1 & 2"}) == (
-        '<table><caption>a &lt; b</caption><tr><th scope="row">&lt;x&gt;</th><td>1 &amp; 2</td></tr></table>'
+        '<table style="text-align: left"><caption>a &lt; b</caption>'
+        '<tr><th scope="row">&lt;x&gt;</th><td>1 &amp; 2</td></tr></table>'
     )
 
 

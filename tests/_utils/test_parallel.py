@@ -15,7 +15,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import blockbasis as bb
-from blockbasis._utils.parallel import check_n_jobs, map_threads, single_threaded
+from blockbasis._utils.parallel import at_most, check_n_jobs, cores, map_threads, single_threaded
 from tests.repeating import first_of
 
 
@@ -29,6 +29,20 @@ def test_results_come_in_the_order_of_the_tasks(n_jobs):
         return 10 * i
 
     assert map_threads(slow_first, [(i,) for i in range(20)], n_jobs) == list(range(0, 200, 10))
+
+
+def test_a_limit_holds_for_blas_and_for_threads_that_nobody_asked_for():
+    before = [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
+    with at_most(1):
+        assert cores() == check_n_jobs(None, caller="f") == 1
+        assert check_n_jobs(3, caller="f") == 3
+        assert {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"} == {1}
+        with single_threaded():
+            pass
+        assert {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"} == {1}
+    assert [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"] == before
+    with at_most(None):
+        assert cores() == check_n_jobs(-1, caller="f")
 
 
 def test_tasks_share_the_process():

@@ -9,6 +9,9 @@ import pytest
 pytest.importorskip("typer")
 pytest.importorskip("matplotlib")
 
+from blockbasis._utils.parallel import cores
+from blockbasis.cli import compare, console
+
 
 def test_compare_prints_a_table_and_writes_pictures(call, csv, tmp_path):
     out = tmp_path / "out"
@@ -22,6 +25,31 @@ def test_compare_prints_a_table_and_writes_pictures(call, csv, tmp_path):
     assert " s │" in text
     assert "20 floats" in text
     assert {path.name for path in out.iterdir()} == {f"comparison.{kind}" for kind in ("json", "csv", "svg", "png")}
+
+
+def test_on_a_narrow_terminal_each_budget_has_a_row(call, csv, monkeypatch):
+    arguments = ("compare", csv, "-b", 1, "--memory", 5, "--memory", 10, "--method", "svd", "--method", "nystrom")
+    assert "method │ 5 floats" in call(*arguments)[1].replace("┃", "│")
+    monkeypatch.setattr(console.stdout, "width", 40)
+    text = call(*arguments)[1]
+    assert "method floats error seconds SVD 5 " in text
+    assert text.index("SVD 10 ") < text.index("Nyström 5 ")
+
+
+def test_the_report_has_a_figure_for_memory_and_one_for_time(call, csv, tmp_path):
+    arguments = ("compare", csv, "-b", 1, "--memory", 5, "--memory", 10, "--method", "svd", "--method", "nystrom")
+    assert call(*arguments, "--report", tmp_path / "r.html", "-q") == (0, "")
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert page.count("<svg") == 2
+    assert [page.count(f"<h2>{title}</h2>") for title in ("Error against memory", "Error against time")] == [1, 1]
+    assert page.count('<th scope="row">') == 2  # a row for each method
+
+
+def test_compare_takes_a_number_of_threads(call, csv, monkeypatch):
+    found = []
+    monkeypatch.setattr(compare, "compare_methods", lambda *_, **__: found.append(cores()) or 1 / 0)
+    assert call("compare", csv, "--jobs", 1)[0] == 1
+    assert found == [1]
 
 
 def test_compare_takes_the_number_of_a_column(call, tmp_path):

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
+import re
 import signal
 import warnings
 
@@ -11,7 +13,7 @@ pytest.importorskip("typer")
 
 import typer
 
-from blockbasis._utils.progress import counting
+from blockbasis._utils.progress import advancing, counting
 from blockbasis.cli import console
 
 
@@ -107,6 +109,22 @@ def test_unknown_names_have_their_nearest_or_all(said):
         with pytest.raises(typer.Exit):
             console.check_name(name, ["svd", "nystrom"], "method")
         assert said() == f"Error: There is no method {name!r}. {hint}"
+
+
+def test_a_stage_that_goes_on_under_another_name_keeps_its_bar(monkeypatch):
+    stream = io.StringIO()
+    terminal = console.Console(file=stream, force_terminal=True, width=40, color_system=None)
+    monkeypatch.setattr(console, "stderr", terminal)
+    with console.progress_bars():
+        advance = advancing(4)
+        for name in ("check", "search: gaussian, metric full, 800 rows", "search: matern, metric full, 800 rows"):
+            advance(name, 1)
+    shown = stream.getvalue().partition("\x1b[?25h")[0]  # until the bar is erased
+    assert "\x1b[1A" not in shown  # to a line above: never more than one bar
+    lines = [line for line in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n", shown).splitlines() if line.strip()]
+    assert all(len(line) <= 40 for line in lines)
+    assert lines[-1].startswith("search: mat… ")
+    assert lines[-1].rstrip().endswith("75% 0 s left")
 
 
 def test_bars_go_when_the_work_is_done(said):

@@ -39,3 +39,18 @@ def test_the_errors_are_those_promised(call, tmp_path):
     assert found["error"] <= 1e-2
     assert found["product_difference"] < 5e-2
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_report_is_replaced_only_if_asked(call, tmp_path, monkeypatch):
+    (tmp_path / "report.html").write_text("another report")
+    monkeypatch.setattr(demo, "_regression", lambda *_: pytest.fail("The report was not checked before the work."))
+    code, text = call("demo")
+    assert (code, text) == (1, "Error: report.html exists. Give --force to replace it, or another --report.")
+
+
+def test_the_seed_and_the_threads_are_taken(call, monkeypatch):
+    taken = []
+    monkeypatch.setattr(demo.bb, "factorize", lambda X, kernel, **settings: taken.append(settings) or 1 / 0)
+    code, _ = call("demo", "--no-report", "--seed", 3, "--jobs", 1, "-q")
+    assert code == 1
+    assert (taken[0]["rng"], taken[0]["n_jobs"]) == (3, 1)

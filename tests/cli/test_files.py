@@ -52,6 +52,5 @@ def test_parquet_without_pyarrow(tmp_path, monkeypatch):
 
 def test_numbers_and_sizes_as_text(tmp_path):
     assert files.csv_text({"a": np.array([0.1]), "b": ['x "y"']}) == 'a,b\n0.1,"x ""y"""\n'
-    assert [files.in_bytes(count) for count in (12, 1.5e6, 2e15)] == ["12 B", "1.5 MB", "2e+03 TB"]
     (tmp_path / "f").write_bytes(b"12345")
     assert files.size_of(tmp_path / "f") == "5 B"

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("typer")
 
 import blockbasis as bb
+from blockbasis.cli import console, predict
 from blockbasis.tables import read_table
 
 
@@ -31,6 +32,22 @@ def test_predictions_are_those_of_the_model(call, saved, new, tmp_path):
     assert [row["id"] for row in rows] == ["7", "8", "9"]
     assert [float(row["prediction"]) for row in rows] == expected.tolist()
     assert all(float(row["lower"]) < float(row["prediction"]) < float(row["upper"]) for row in rows)
+
+
+def test_many_rows_are_predicted_by_pieces_with_the_time_left(call, saved, tmp_path, monkeypatch):
+    path = tmp_path / "many.csv"
+    path.write_text("length,sex\n" + "".join(f"{i / 9},{'MFI'[i % 3]}\n" for i in range(9)))
+    whole = json.loads(call("predict", saved / "rings.bbf", path, "--json", "--interval", 0.9)[1])
+    monkeypatch.setattr(predict, "_PIECE", 4)
+    monkeypatch.setattr(console, "_FIRST_LINE", 0.0)
+    monkeypatch.setattr(console, "_NEXT_LINE", 0.0)
+    code, text = call("predict", saved / "rings.bbf", path, "--out", tmp_path / "p.csv", "--interval", 0.9, "-j", 1)
+    assert code == 0, text
+    assert "reading many.csv: " in text
+    assert "predictions of many.csv: 33% done, 0 s left predictions of many.csv: 67% done" in text
+    rows = list(csv_format.DictReader(io.StringIO((tmp_path / "p.csv").read_text())))
+    for name in ("prediction", "lower", "upper"):
+        np.testing.assert_allclose([float(row[name]) for row in rows], whole[name], rtol=1e-9)
 
 
 def test_probabilities_and_parquet(call, saved, new, tmp_path):

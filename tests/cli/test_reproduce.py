@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -52,6 +53,20 @@ def test_reproduce_writes_everything_and_resumes(call, tmp_path, monkeypatch):
     before = (out / "alternating.json").read_bytes()
     assert call("reproduce", "alternating", "--quick", "--out", out, "--page", page)[0] == 0
     assert (out / "alternating.json").read_bytes() == before
+
+
+def test_verdicts_for_machines_by_seed_and_nothing_if_quiet(call, tmp_path, monkeypatch):
+    parts = [{"clusters": k, "n": 100, "repetitions": 1} for k in (4, 9)]
+    monkeypatch.setitem(EXPERIMENTS, "alternating", replace(EXPERIMENTS["alternating"], parts=lambda quick: parts))
+    arguments = ("reproduce", "alternating", "--out", tmp_path, "--seed", 5, "--jobs", 1)
+    found = json.loads(call(*arguments, "--json")[1])
+    assert [each["name"] for each in found["results"]] == ["alternating"]
+    assert found["results"][0]["holds"] in (True, False)
+    assert found["pages"][0] == str(tmp_path / "index.html")
+    assert '"seed": 5' in (tmp_path / "alternating.json").read_text()
+    assert "reproduce NAME --seed 5" in (tmp_path / "index.html").read_text()
+    assert call(*arguments, "--quiet") == (0, "")
+    assert len(json.loads(call("reproduce", "--json")[1])["figures"]) == len(EXPERIMENTS)
 
 
 def test_reproduce_without_matplotlib_says_so_before_it_starts(call, tmp_path, monkeypatch):

@@ -15,9 +15,10 @@ import pytest
 
 pytest.importorskip("typer")
 
-from blockbasis.cli import console, files
+from blockbasis.cli import console, files, reporting
 from blockbasis.cli import fit as fit_module
 from blockbasis.cli.app import app
+from blockbasis.tables import reading
 
 FAILURE, USAGE, INTERRUPTED = 1, 2, 130
 GOOD = "a,b,y\n" + "".join(f"{i % 7},{i % 5},{i % 3 + i / 10}\n" for i in range(30))
@@ -42,6 +43,8 @@ def place(tmp_path, monkeypatch):
         "nan.csv": "a,b\n1,2\nnan,4\n3,5\n",
         "other.csv": "length,weight\n0.5,3\n",
         "text.csv": "length,sex\nlong,M\nshort,F\n",
+        "commas.csv": "a;y\n" + "".join(f"{i};{i},5\n" for i in range(30)),
+        "names.csv": "a,y\n" + "".join(f"{i},n{i}\n" for i in range(30)),
         "points.doc": "1 2\n",
         "taken.bbf": "precious",
     }
@@ -72,6 +75,13 @@ WRONG = [
         FAILURE,
         "the text 'oops' among the numbers of column 'b', in line 6",
     ),
+    (
+        "decimal commas",
+        "fit commas.csv -t y",
+        FAILURE,
+        "commas.csv has decimal commas in column 'y', such as 0,5 in line 2. Replace them by points",
+    ),
+    ("as many classes as rows", "fit names.csv -t y", FAILURE, "'y' must repeat its classes. Got 30 different values"),
     ("lines of different lengths", "fit ragged.csv -t y", FAILURE, "Got 2 in line 32"),
     ("an infinity", "fit infinite.csv -t y", FAILURE, "must be free of infinity"),
     ("constant columns", "fit constant.csv -t y", FAILURE, "must have different values. Got 2.0 in every row"),
@@ -80,6 +90,12 @@ WRONG = [
     ("a target alone", "fit alone.csv -t y", FAILURE, "must have a column beside the target 'y'."),
     ("a regression of text", "fit text.csv -t sex --task regression", FAILURE, "at least 10 rows"),
     ("a test of all rows", "fit good.csv -t y --test-size 1", USAGE, "--test-size"),
+    (
+        "a test of nearly all rows",
+        "fit good.csv -t y --test-size 0.99",
+        FAILURE,
+        "--test-size must leave at least 2 of the 30 rows for the fit. Got 0.99 instead.",
+    ),
     ("no time", "fit good.csv -t y --time-budget 0", USAGE, "must be a positive number, not 0"),
     ("an unknown kind", "fit good.csv -t y --column a=magic", USAGE, "KIND one of number, date, one-hot"),
     ("no target", "fit good.csv", USAGE, "Missing option '--target'"),
@@ -141,6 +157,24 @@ def test_files_that_do_not_belong_together(call, place, saved, command, message)
     assert sorted(path.name for path in place.iterdir()) == before
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "fit good.csv -t yy",
+        "fit good.csv -t y --column c=number",
+        "predict {}/rings.bbf good.csv",
+        "predict {}/rings.bbf o.csv",
+    ],
+)
+def test_wrong_columns_are_found_before_the_rows_are_read(call, place, saved, command, monkeypatch):
+    (place / "o.csv").write_text("length,sex\n0.5,M\n")
+    monkeypatch.setattr(reading, "_chunks", lambda *_: pytest.fail("The rows were read."))
+    code, text = call(*command.format(saved).split(), *(["--keep", "id"] if "o.csv" in command else []))
+    assert code == FAILURE
+    assert text.startswith("Error: ")
+    assert "has no column" in text or "lacks columns" in text
+
+
 def test_columns_in_another_order_are_no_mistake(call, place, saved):
     (place / "turned.csv").write_text("sex,more,length\nM,1,0.5\n")
     (place / "straight.csv").write_text("length,sex\n0.5,M\n")
@@ -179,6 +213,42 @@ def test_a_full_disk(call, place, monkeypatch):
         == "Error: model.bbf: No space left on device. Free some space on the disk, or give another place with --out."
     )
     assert sorted(path.name for path in place.iterdir()) == before
+
+
+def test_a_disk_that_is_full_for_the_report_keeps_the_model_and_names_the_option(call, place, monkeypatch):
+    def full(page, path):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(reporting, "write_page", full)
+    code, text = call("fit", "good.csv", "-t", "y", "--report", "r.html")
+    assert code == FAILURE
+    assert "Model: model.bbf" in text  # a fit takes minutes: it is not thrown away
+    assert text.endswith(
+        "Error: r.html: No space left on device. Free some space on the disk, or give another place with --report."
+    )
+    assert not (place / "r.html").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux" or not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs a mount")
+def test_a_disk_of_few_kilobytes_and_one_that_is_read_only(place):
+    """A real disk: a small file system in memory, where the user may mount one."""
+    disk = place / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", disk], capture_output=True).returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        for options in ((), ("-o", "remount,ro")):
+            if options:
+                subprocess.run(["mount", *options, disk], check=True)
+            command = [sys.executable, "-m", "blockbasis", "fit", "good.csv", "-t", "y", "-q", "-o", "disk/m.bbf"]
+            run = subprocess.run(command, cwd=place, capture_output=True, text=True)
+            assert run.returncode == FAILURE
+            wanted = "Nothing can be written to disk." if options else "disk/m.bbf: No space left on device."
+            assert run.stderr.startswith(f"Error: {wanted}")
+            assert len(run.stderr.splitlines()) == 1
+            assert list(disk.iterdir()) == []
+    finally:
+        subprocess.run(["umount", disk], check=True)
 
 
 def test_a_read_only_folder(call, place, monkeypatch):

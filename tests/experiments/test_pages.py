@@ -31,6 +31,15 @@ def test_the_page_says_what_holds_and_what_is_left(result, tmp_path):
     assert '<img src="class-table.svg"' in index.read_text()
 
 
+def test_a_quick_run_says_that_a_full_one_decides(result, tmp_path):
+    for command, quick in (("blockbasis reproduce all --quick", True), ("blockbasis reproduce all", False)):
+        index, page = write_index([result], tmp_path, command=command)
+        for text in (index.read_text(), page.read_text()):
+            assert ("This is a quick run" in text) == ("from a quick run" in text) == quick
+        assert ('<a id="quick-class-table"></a>' in page.read_text()) == quick
+        assert f"](#{'quick-' if quick else ''}class-table)" in page.read_text()
+
+
 def test_a_page_may_go_anywhere(result, tmp_path):
     _, page = write_index([result], tmp_path, command="c all", page=tmp_path / "docs.md")
     assert page == tmp_path / "docs.md"

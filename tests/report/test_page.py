@@ -30,7 +30,7 @@ def test_a_page_needs_no_other_file():
     text = render_page(Page("A <title>", ["It works."], [("points", "7")], two_figures(), "blockbasis fit 'a b.csv'"))
     assert "A &lt;title&gt;" in text
     assert not re.findall(r'(?:src|href)="(?!data:|#)[^"]*"', text)
-    assert "<td>0.1235</td>" in text
+    assert '<td class="short">0.1235</td>' in text
     assert '<th scope="row">&lt;1&gt;</th>' in text
     assert "blockbasis fit &#x27;a b.csv&#x27;" in text
     assert versions() in text

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -45,12 +47,36 @@ def test_without_test_rows_and_with_notes():
     assert "not known" in page.summary[1]
 
 
-def test_a_compressed_model_shows_its_clusters():
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_a_compressed_model_shows_its_clusters(task):
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(200, 2))
-    table = Table(("a", "b", "y"), (*X.T, np.sin(5 * X[:, 0])))
+    y = np.sin(5 * X[:, 0])
+    table = Table(("a", "b", "y"), (*X.T, y if task == "regression" else np.where(y > 0, "up", "down").astype(object)))
     page = model_page(*fit_table(table, "y", n_clusters=4, rank=10))
-    assert "Clusters and ranks" in titles(page)
+    assert {"Clusters and ranks", "Blocks of the inner matrix", "Memory beside the dense matrix"} <= set(titles(page))
+
+
+@pytest.mark.parametrize(("task", "score"), [("regression", "R²"), ("classification", "minus the log-loss")])
+def test_the_learning_curve_says_what_its_score_is(fitted, task, score):
+    page = model_page(*fitted[task])
+    curve = next(section for section in page.sections if section.title == "Learning curve of the search")
+    assert curve.axes.get_ylabel() == score
+    assert curve.table.header == ("kernel", "rows", score)
+
+
+def test_columns_are_counted_as_in_the_file():
+    sizes, kinds = np.linspace(0, 1, 60), np.array(["a", "b", "c"] * 20, dtype=object)
+    table = Table(("size", "kind", "y"), (sizes, kinds, np.sin(6 * sizes)))
+    assert "from 2 columns, 4 after encoding. It" in model_page(*fit_table(table, "y")).summary[0]
+
+
+def test_every_figure_of_a_factorization_has_a_table_and_the_data_their_checks(factorization):
+    page = factorization_page(factorization, title="300 points", findings=[])
+    assert all(section.table.rows for section in page.sections if section.axes is not None)
+    assert page.sections[-1].text == ["The checks of the data found nothing."]
+    spectra = next(section.table for section in page.sections if section.title == "Spectra of the clusters")
+    assert [row[0] for row in spectra.rows][:3] == ["1", "2", "5"]
 
 
 def test_a_factorization(factorization):
@@ -61,6 +87,13 @@ def test_a_factorization(factorization):
     ]  # fmt: skip
     assert "relative error" in page.facts[0]
     assert render_page(page).count("<svg") == 5
+
+
+def test_the_summary_says_which_entries_the_error_is_from(factorization):
+    for exact, source in ((True, "from all entries"), (False, "from sampled exact entries")):
+        estimate = replace(factorization.error_estimate, exact=exact)
+        page = factorization_page(replace(factorization, error_estimate=estimate), title="300 points")
+        assert source in page.summary[1]
 
 
 def test_many_clusters_have_no_block_map_and_no_error_is_no_fact():

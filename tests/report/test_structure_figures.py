@@ -15,6 +15,9 @@ def test_block_norms_are_those_of_the_inner_matrix(factorization):
     np.testing.assert_array_equal(norms, norms.T)
     image = figures.block_map(A).images[0].get_array()
     assert image.shape == (A.n_clusters, A.n_clusters)
+    map_axes, bar = figures.block_map(A).figure.axes
+    low, high = map_axes.images[0].get_clim()
+    assert all(low <= tick <= high for tick in bar.get_yticks())  # ticks beyond would extend the bar
 
 
 def test_memory_parts_add_up(factorization):

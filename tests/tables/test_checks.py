@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from blockbasis.tables import Table, check_data, prepare_table
+from blockbasis.tables import Table, check_data, check_points, prepare_table
 
 
 def findings(X, y, **choices):
@@ -36,3 +36,12 @@ def test_few_rows_and_rare_classes_are_not_tried():
     assert findings(X[:20], X[:20, 0]) == []
     rare = np.array(["a"] * 38 + ["b"] * 2, dtype=object)
     assert findings(X, rare) == []
+
+
+def test_constant_columns_and_repeated_points_are_found():
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    assert check_points(X) == []
+    X[:, 1] = 2.0
+    X[7] = X[3]
+    X[8] = X[3]
+    assert check_points(X) == ["Column 1 is constant: it makes no difference.", "2 of 50 points repeat another."]

@@ -7,6 +7,7 @@ import pytest
 
 from blockbasis.tables import read_table
 from blockbasis.tables import reading as module
+from blockbasis.tables.reading import read_names
 
 
 def read(tmp_path, text, name="t.csv", **choices):
@@ -40,6 +41,28 @@ def test_a_word_among_numbers_is_an_error_with_its_line(tmp_path):
         read(tmp_path, "a,b\n" + rows.replace("3,3\n", "oops,3\n", 1))
     table = read(tmp_path, "a,b\n" + rows.replace("3,3\n", "oops,3\n", 1), kinds={"a": "number"})
     assert np.isnan(table.columns[0]).tolist() == [i == 3 for i in range(30)]
+
+
+def test_decimal_commas_are_an_error_and_not_text(tmp_path):
+    text = "a;b\n1,5;x\n2;y\n2,5;z\n"
+    with pytest.raises(ValueError, match=r"t.csv has decimal commas in column 'a', such as 1,5 in line 2\."):
+        read(tmp_path, text)
+    assert read(tmp_path, text, kinds={"a": "text"}).columns[0].tolist() == ["1,5", "2", "2,5"]
+
+
+def test_names_are_read_without_the_rows(tmp_path):
+    for name, text, names in (("t.csv", "a,b\n1,2\n", ("a", "b")), ("t.csv", "1,2\n3,4\n", None)):
+        (tmp_path / name).write_text(text)
+        found = read_names(tmp_path / name)
+        assert (None if found is None else found.names) == names
+    np.save(tmp_path / "t.npy", np.ones((2, 2)))
+    (tmp_path / "t.parquet").write_bytes(b"PAR1")
+    assert read_names(tmp_path / "t.npy") is read_names(tmp_path / "t.parquet") is None
+    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow as pa
+
+    parquet.write_table(pa.table({"a": [1], "b": ["x"]}), tmp_path / "t.parquet")
+    assert read_names(tmp_path / "t.parquet").names == ("a", "b")
 
 
 def test_a_column_of_numbers_may_be_read_as_text(tmp_path):

@@ -1,4 +1,4 @@
-"""Atomic replacement of files."""
+"""Atomic replacement of files, and their sizes as text."""
 
 from __future__ import annotations
 
@@ -117,3 +117,19 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def in_bytes(count: float) -> str:
+    """Return a number of bytes as text.
+
+    Examples
+    --------
+    >>> from blockbasis._utils.files import in_bytes
+    >>> in_bytes(734_000), in_bytes(3.2e11)
+    ('734 kB', '320 GB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"

@@ -22,9 +22,9 @@ def summary_table(title: str, facts: Mapping[str, str]) -> str:
     --------
     >>> from blockbasis._utils.html import summary_table
     >>> summary_table("Plan", {"clusters": "4"})
-    '<table><caption>Plan</caption><tr><th scope="row">clusters</th><td>4</td></tr></table>'
+    '<table style="text-align: left"><caption>Plan</caption><tr><th scope="row">clusters</th><td>4</td></tr></table>'
     """
     rows = "".join(
         f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in facts.items()
     )
-    return f"<table><caption>{escape(title)}</caption>{rows}</table>"
+    return f'<table style="text-align: left"><caption>{escape(title)}</caption>{rows}</table>'

@@ -50,6 +50,7 @@ class Runner(Protocol):
 
 
 _runner: ContextVar[Runner | None] = ContextVar("runner", default=None)
+_limit: ContextVar[int | None] = ContextVar("limit", default=None)
 
 
 @contextmanager
@@ -146,6 +147,26 @@ def single_threaded() -> Iterator[None]:
         _blas_limit.release()
 
 
+@contextmanager
+def at_most(n_jobs: int | None) -> Iterator[None]:
+    """Context in which BLAS and `map_threads` use at most ``n_jobs`` threads where none are asked for; None: no limit.
+
+    It is for computations that have no parameter ``n_jobs`` of their own.
+    """
+    if n_jobs is None:
+        yield
+        return
+    token = _limit.set(n_jobs)
+    with _in_control():
+        blas = _libraries("blas").limit(limits=n_jobs)
+    try:
+        yield
+    finally:
+        _limit.reset(token)
+        with _in_control():
+            blas.restore_original_limits()
+
+
 def check_n_jobs(n_jobs: int | None, *, caller: str) -> int:
     """Return the number of threads for ``n_jobs`` in joblib's convention; None and -1 select one for each core."""
     return _effective(check_threads(n_jobs, name="n_jobs", caller=caller))
@@ -159,7 +180,8 @@ def cores() -> int:
 def _effective(n_jobs: int) -> int:
     if multiprocessing.current_process().daemon:  # a worker of a process pool, which occupies all cores
         return max(n_jobs, 1)
-    return int(effective_n_jobs(n_jobs))
+    limit = _limit.get()
+    return limit if limit is not None and n_jobs < 0 else int(effective_n_jobs(n_jobs))
 
 
 def map_threads(

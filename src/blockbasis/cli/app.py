@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -43,7 +44,8 @@ class _Group(TyperGroup):
         try:
             code = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
         except _UsageError as error:
-            stderr.print(f"[red]Error:[/] {_one_line(error)}", soft_wrap=True, highlight=False)
+            if error.format_message().strip():  # without arguments the help has been printed, and nothing is left
+                stderr.print(f"[red]Error:[/] {_one_line(error)}", soft_wrap=True, highlight=False)
             code = _WRONG_USAGE
         except (KeyboardInterrupt, typer.Abort):
             stderr.print("Interrupted.")
@@ -60,7 +62,7 @@ def _one_line(error: Any) -> str:
     """Return the message of an error of usage, with the command whose --help says more."""
     from rich.markup import escape
 
-    message = error.format_message().strip().rstrip(".")
+    message = error.format_message().replace(": Value error, ", ": ").strip().rstrip(".")
     command = error.ctx.command_path if getattr(error, "ctx", None) is not None else "blockbasis"
     return escape(f"{message}. See {command} --help.")
 
@@ -85,8 +87,23 @@ def about(
         bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Kernel matrices in linear time and memory, across bandwidths."""
+    """Fit models to tables, and compress kernel matrices that do not fit into memory."""
+
+
+def unwrapped(command: Callable[..., Any]) -> str:
+    r"""Return the docstring of a command with each paragraph on one line, which the help wraps to the terminal.
+
+    Examples
+    --------
+    >>> from blockbasis.cli.app import unwrapped
+    >>> def command(): ...
+    >>> command.__doc__ = "Do it.\n\n    At once,\n    and well."
+    >>> unwrapped(command)
+    'Do it.\n\nAt once, and well.'
+    """
+    paragraphs = (inspect.getdoc(command) or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
 for command in (fit, predict, compress, plan, info, apply, compare, reproduce, data, demo):
-    app.command()(command)
+    app.command(help=unwrapped(command))(command)

@@ -18,9 +18,14 @@ from blockbasis.tables.reading import check_file
 
 
 def apply(
-    factorization: Annotated[Path, typer.Argument(help="File that compress has written.", show_default=False)],
+    factorization: Annotated[
+        Path, typer.Argument(metavar="FACTORIZATION", help="File that compress has written.", show_default=False)
+    ],
     vectors: Annotated[
-        Path, typer.Argument(help="Vectors as columns: CSV, NPZ, NPY or Parquet file.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="VECTORS", help="Vectors as columns: CSV, NPZ, NPY or Parquet file.", show_default=False
+        ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="NPY or CSV file.")] = Path("product.npy"),
     force: options.Force = False,

@@ -19,6 +19,7 @@ from blockbasis.cli.points import make_kernel, read_points, read_rows
 from blockbasis.cli.reporting import check_report, command_line, write_report
 from blockbasis.report import factorization_page
 from blockbasis.streaming.sources import SAMPLE_ROWS
+from blockbasis.tables.checks import check_points
 from blockbasis.tables.folders import parquet_files
 
 
@@ -73,12 +74,11 @@ def compress(
         facts = factorization_facts(A)
         for line in factorization_lines(facts):
             output.say(line)
-        if report is not None:
-            title = f"Kernel matrix of {n:,} points"
-            write_report(
-                factorization_page(A, title=title, stages=clock.seconds, command=command_line()), report, output
-            )
         output.say(f"Factorization: {out} ({size_of(out)}), in {seconds:.1f} s")
+        if report is not None:
+            about = {"title": f"Kernel matrix of {n:,} points", "command": command_line()}
+            findings = None if file.is_dir() else check_points(X)
+            write_report(factorization_page(A, findings=findings, stages=clock.seconds, **about), report, output)
         output.finish({**facts, "bandwidth": h, "seconds": seconds, "out": str(out)})
 
 

@@ -20,18 +20,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
-    TaskID,
+    TaskProgressColumn,
     TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
 )
 
 from blockbasis._utils.progress import Listener, ProgressEvent, reporting
 
 #: Seconds before the first line of progress in a file, and between two lines.
 _FIRST_LINE, _NEXT_LINE = 3.0, 10.0
+#: Width in characters of a line of progress beside the bar and the name of the stage: percentage, time and spaces.
+_PROGRESS_WIDTH = 20
 #: Width in characters of tables that are written to a file.
 _FILE_WIDTH = 160
 #: Options of the command line in place of the parameters that messages of the library name.
@@ -41,16 +40,17 @@ _OPTIONS = {
     "budgets": "--memory",
     "n_jobs": "--jobs",
     "time_budget": "--time-budget",
+    "test_size": "--test-size",
     "random_state": "--seed",
     "rng": "--seed",
 }
 _PARAMETER = re.compile(r"The '(\w+)' parameter(?: of \w+)? must")
 _REMEDIES = {
-    errno.ENOSPC: "Free some space on the disk, or give another place with --out",
-    errno.EFBIG: "Give another place with --out",
-    errno.EACCES: "Give a place where you may write with --out",
-    errno.EPERM: "Give a place where you may write with --out",
-    errno.EROFS: "Give a place where you may write with --out",
+    errno.ENOSPC: "Free some space on the disk, or give another place with {}",
+    errno.EFBIG: "Give another place with {}",
+    errno.EACCES: "Give a place where you may write with {}",
+    errno.EPERM: "Give a place where you may write with {}",
+    errno.EROFS: "Give a place where you may write with {}",
 }
 
 
@@ -112,13 +112,20 @@ def fail(message: object, *, code: int = 1) -> NoReturn:
 def in_words_of_options(message: str) -> str:
     """Return a message of the library with options in place of parameters: --tol, and not 'the tol parameter of'."""
     text = _PARAMETER.sub(lambda found: f"{_OPTIONS.get(found[1], '--' + found[1])} must", message)
+    text = text.replace(" or the 'data_home' parameter of load names", " names")
     return text.replace("time_budget=", "--time-budget ")
+
+
+def system_sentence(error: OSError, option: str = "--out") -> str:
+    """Return an error of the system as a sentence, with a remedy that names the option of the file."""
+    where = f"{error.filename}: " if error.filename else ""
+    remedy = _REMEDIES.get(error.errno or 0, "").format(option)
+    return f"{where}{error.strerror}. {remedy}".rstrip(". ") + "."
 
 
 def _sentence(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno is not None and error.strerror:
-        where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror}. {_REMEDIES.get(error.errno, '')}".rstrip(". ") + "."
+        return system_sentence(error)
     text = str(error)
     if isinstance(error, MemoryError) and not text:
         return "There is not enough memory. Use fewer rows or a smaller --memory."
@@ -197,7 +204,21 @@ class _Lines:
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + _NEXT_LINE
             share = event.done / event.total
-            stderr.print(f"{event.stage}: {share:.0%} done, {event.remaining:.0f} s left", highlight=False)
+            stderr.print(f"{event.stage}: {share:.0%} done, {time_left(event.remaining)}", highlight=False)
+
+
+def time_left(seconds: float) -> str:
+    """Return the estimated time until the end of a stage as text.
+
+    Examples
+    --------
+    >>> from blockbasis.cli.console import time_left
+    >>> time_left(12.3), time_left(754), time_left(9_000)
+    ('12 s left', '13 min left', '2.5 h left')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s left"
+    return f"{seconds / 60:.0f} min left" if seconds < 7200 else f"{seconds / 3600:.1f} h left"
 
 
 class StageClock:
@@ -242,21 +263,29 @@ def _bars(shown: bool) -> Iterator[Listener | None]:
     if not shown or not stderr.is_terminal:
         yield _Lines() if shown else None
         return
+    # On a narrow terminal the bar and the name of the stage are short, and not the time that is left.
+    bar = max(4, min(20, stderr.width // 5))
+    room = max(8, stderr.width - bar - _PROGRESS_WIDTH)
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        BarColumn(bar_width=bar),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[left]}"),
     )
     with Progress(*columns, console=stderr, transient=True) as progress:
-        tasks: dict[str, TaskID] = {}
+        last: dict[str, ProgressEvent] = {}
 
         def show(event: ProgressEvent) -> None:
-            if event.stage not in tasks:
-                tasks[event.stage] = progress.add_task(event.stage, total=event.total)
-            progress.update(tasks[event.stage], completed=event.done)
-            if event.done == event.total:
-                progress.remove_task(tasks.pop(event.stage))
+            # A stage that goes on under another name, such as a search with its next candidate, keeps its bar.
+            before = last.get("event")
+            if before is None or event.total != before.total or event.done < before.done:
+                for task in progress.task_ids:
+                    progress.remove_task(task)
+                progress.add_task("", total=event.total, left="")
+            name = event.stage if len(event.stage) <= room else event.stage[: room - 1] + "…"
+            progress.update(
+                progress.task_ids[0], description=escape(name), completed=event.done, left=time_left(event.remaining)
+            )
+            last["event"] = event
 
         yield show

@@ -9,14 +9,15 @@ from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import typer
+from rich.padding import Padding
 from sklearn.datasets import make_friedman1
 
 import blockbasis as bb
+from blockbasis._utils.files import in_bytes
 from blockbasis._utils.typing import FloatArray
 from blockbasis.cli import options
 from blockbasis.cli.console import Output, StageClock, progress_bars, running
 from blockbasis.cli.descriptions import chosen_line, scorecard_table
-from blockbasis.cli.files import in_bytes
 from blockbasis.cli.reporting import check_report, command_line, write_report
 from blockbasis.datasets import unit_cube_mixture
 from blockbasis.report import DataTable, Page, Section, factorization_page, model_page
@@ -37,10 +38,11 @@ T = TypeVar("T")
 
 
 def demo(
-    report: Annotated[Path, typer.Option("--report", help="Page to write; an existing page is replaced.")] = Path(
-        "report.html"
-    ),
+    report: Annotated[Path, typer.Option("--report", help="Page to write.")] = Path("report.html"),
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no page.")] = False,
+    seed: options.Seed = 0,
+    jobs: options.Jobs = None,
+    force: options.Force = False,
     quiet: options.Quiet = False,
     json: options.Json = False,
     debug: options.Debug = False,
@@ -50,9 +52,9 @@ def demo(
     with running(output):
         start = time.perf_counter()
         path = None if no_report else report
-        check_report(path, force=True)
-        model, evaluation, page = _regression(output)
-        A, measured, structure = _compression(output)
+        check_report(path, force=force)
+        model, evaluation, page = _regression(output, seed, jobs)
+        A, measured, structure = _compression(output, seed, jobs)
         assert model.scorecard is not None
         if path is not None:
             write_report(_joined(page, structure, measured), path.absolute(), output)
@@ -67,24 +69,24 @@ def friedman_table() -> Table:
     return Table((*(f"x{j + 1}" for j in range(X.shape[1])), "y"), (*X.T, y), "generated data")
 
 
-def _regression(output: Output) -> tuple[TableModel, Evaluation, Page]:
+def _regression(output: Output, seed: int, jobs: int | None) -> tuple[TableModel, Evaluation, Page]:
     output.say(
         f"1. Regression: {ROWS:,} rows, 10 columns of which only x1 to x5 matter, noise of standard deviation {NOISE:g}"
     )
     clock = StageClock()
-    prepared = prepare_table(friedman_table(), "y")
+    prepared = prepare_table(friedman_table(), "y", seed=seed)
     with progress_bars(shown=output.verbose, clock=clock):
-        model, evaluation = fit_prepared(prepared, random_state=0, verbose=1)
+        model, evaluation = fit_prepared(prepared, random_state=seed, n_jobs=jobs, verbose=1)
     clock.add("test, with the simple models")
     assert model.scorecard is not None
     output.say(f"   fitted in {model.seconds:.1f} s: {chosen_line(model)}")
-    output.say(scorecard_table(model.scorecard))
+    output.say(Padding(scorecard_table(model.scorecard), (0, 0, 0, 2)))
     output.say(f"   {model.scorecard.verdict} No model can have an error below the noise, {NOISE:g}.")
     page = model_page(model, evaluation, findings=check_data(prepared), stages=clock.seconds, command=command_line())
     return model, evaluation, page
 
 
-def _compression(output: Output) -> tuple[bb.BlockBasis, dict[str, Any], Page]:
+def _compression(output: Output, seed: int, jobs: int | None) -> tuple[bb.BlockBasis, dict[str, Any], Page]:
     X = unit_cube_mixture(N, DIMENSION, rng=0)
     kernel = bb.Gaussian(BANDWIDTH)
     v = np.random.default_rng(1).standard_normal(N)
@@ -94,7 +96,7 @@ def _compression(output: Output) -> tuple[bb.BlockBasis, dict[str, Any], Page]:
     )
     clock = StageClock()
     with progress_bars(shown=output.verbose, clock=clock):
-        build, A = _timed(lambda: bb.factorize(X, kernel, tol=TOL, rng=0, progress=True))
+        build, A = _timed(lambda: bb.factorize(X, kernel, tol=TOL, rng=seed, n_jobs=jobs, progress=True))
     product, result = _timed(lambda: A @ v)
     part_seconds, part = _timed(lambda: _exact_rows(kernel, X, v))
     exact = part_seconds * N / EXACT_ROWS

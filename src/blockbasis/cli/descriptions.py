@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Column, Table
 
-from blockbasis.cli.files import in_bytes
+from blockbasis._utils.files import in_bytes
 from blockbasis.tables.model import plain
 
 if TYPE_CHECKING:

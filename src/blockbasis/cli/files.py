@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from blockbasis._utils.files import replacing
+from blockbasis._utils.files import in_bytes, replacing
 
 TABLES = (".csv", ".parquet")
 ARRAYS = (".npy", ".csv")
@@ -52,22 +52,6 @@ def named(error: OSError, path: Path) -> OSError:
 def size_of(path: Path) -> str:
     """Return the size of a file as text."""
     return in_bytes(path.stat().st_size)
-
-
-def in_bytes(count: float) -> str:
-    """Return a number of bytes as text.
-
-    Examples
-    --------
-    >>> from blockbasis.cli.files import in_bytes
-    >>> in_bytes(734_000), in_bytes(3.2e11)
-    ('734 kB', '320 GB')
-    """
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} TB"
 
 
 def write_table(path: Path, columns: dict[str, Any]) -> None:

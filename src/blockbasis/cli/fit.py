@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +11,7 @@ from typing import Annotated
 import typer
 from sklearn.base import clone
 
+from blockbasis._utils.typing import IntArray
 from blockbasis.cli import options
 from blockbasis.cli.console import Output, StageClock, progress_bars, running
 from blockbasis.cli.descriptions import chosen_line, model_facts, scorecard_table
@@ -22,7 +24,8 @@ from blockbasis.tables.checks import check_data
 from blockbasis.tables.fitting import fit_prepared, prepare_table, tested_again
 from blockbasis.tables.folders import learn_others, sample_table
 from blockbasis.tables.model import TableModel
-from blockbasis.tables.reading import read_table
+from blockbasis.tables.reading import read_names, read_table
+from blockbasis.tables.table import Table
 
 
 def fit(
@@ -55,13 +58,9 @@ def fit(
         check_source(file, cluster)
         check_output(out, force=force)
         check_report(report, force=force)
-        start = time.perf_counter()
         kinds = options.column_kinds(column)
-        sampled = None
-        if file.is_dir():
-            table, sampled = sample_table(file, seed)
-        else:
-            table = read_table(file, kinds=_reading_kinds(kinds))
+        start = time.perf_counter()
+        table, sampled = _read(file, (target, *kinds), kinds, seed, output)
         output.say(f"{file}: {table.n_rows} rows, {len(table.names)} columns")
         prepared = prepare_table(
             table,
@@ -88,11 +87,27 @@ def fit(
         lean = without_training_rows(model)
         _save(lean, out)
         _print(output, model, len(prepared.y_test))
+        output.say(f"Model: {out} ({size_of(out)}), in {time.perf_counter() - start:.1f} s in all")
         if report is not None:
             page = model_page(model, evaluation, findings=findings, stages=clock.seconds, command=command_line())
             write_report(page, report, output)
-        output.say(f"Model: {out} ({size_of(out)}), in {time.perf_counter() - start:.1f} s in all")
         output.finish({**model_facts(lean), "out": str(out), "notes": prepared.notes, "findings": findings})
+
+
+def _read(
+    file: Path, needed: Sequence[str], kinds: dict[str, str], seed: int, output: Output
+) -> tuple[Table, list[IntArray] | None]:
+    """Return a table, and of a directory, of which it is a sample, its rows in each file.
+
+    Columns that are needed and absent are an error before the rows are read.
+    """
+    if file.is_dir():
+        return sample_table(file, seed)
+    if (names := read_names(file)) is not None:
+        for name in needed:
+            names.place(name)
+    with progress_bars(shown=output.verbose):
+        return read_table(file, kinds=_reading_kinds(kinds)), None
 
 
 def _reading_kinds(kinds: dict[str, str]) -> dict[str, str]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 import blockbasis as bb
+from blockbasis._utils.files import in_bytes
 from blockbasis.cli import options
 from blockbasis.cli.console import Output, running
 from blockbasis.cli.descriptions import (
@@ -17,13 +18,13 @@ from blockbasis.cli.descriptions import (
     model_facts,
     scorecard_table,
 )
-from blockbasis.cli.files import in_bytes, size_of
+from blockbasis.cli.files import size_of
 from blockbasis.operators.storage import load
 from blockbasis.tables.model import TableModel
 
 
 def info(
-    file: Annotated[Path, typer.Argument(help="Model or factorization.", show_default=False)],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Model or factorization.", show_default=False)],
     json: options.Json = False,
     debug: options.Debug = False,
 ) -> None:

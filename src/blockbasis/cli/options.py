@@ -98,10 +98,13 @@ def target_number(target: str | None) -> str | int | None:
         return target
 
 
-File = Annotated[Path, typer.Argument(help="Table: CSV, Parquet, NPZ, NPY or LIBSVM file.", show_default=False)]
+File = Annotated[
+    Path, typer.Argument(metavar="FILE", help="Table: CSV, Parquet, NPZ, NPY or LIBSVM file.", show_default=False)
+]
 FileOrFolder = Annotated[
     Path,
     typer.Argument(
+        metavar="FILE",
         help="Table: CSV, Parquet, NPZ, NPY or LIBSVM file, or a directory of Parquet files, read by pieces.",
         show_default=False,
     ),
@@ -152,7 +155,10 @@ Interval = Annotated[
 Columns = Annotated[
     list[str] | None,
     typer.Option(
-        "--column", help=f"NAME=KIND, KIND one of {', '.join(KINDS)}; may be given several times.", callback=_kinds
+        "--column",
+        metavar="NAME=KIND",
+        help=f"How to use a column, KIND one of {', '.join(KINDS)}; may be given several times.",
+        callback=_kinds,
     ),
 ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import blockbasis as bb
 from blockbasis.cli import options
-from blockbasis.cli.console import Output, running
+from blockbasis.cli.console import Output, progress_bars, running
 from blockbasis.cli.points import make_kernel, read_points
 
 
@@ -29,7 +29,9 @@ def plan(
     with running(output):
         X = read_points(file, target).astype(dtype.value)
         chosen, h = make_kernel(kernel, bandwidth, X, raw=raw)
-        found = bb.plan(X, chosen, memory=options.budget(memory, len(X)), rng=seed, n_jobs=jobs, **goal)
+        with progress_bars(shown=output.verbose):
+            budget = options.budget(memory, len(X))
+            found = bb.plan(X, chosen, memory=budget, rng=seed, n_jobs=jobs, progress=output.verbose, **goal)
         output.say(f"{found}\n  bandwidth        {h:g}")
         output.finish(
             {

@@ -8,24 +8,28 @@ from typing import Annotated, Any, TypeAlias
 import numpy as np
 import typer
 
+from blockbasis._utils.progress import counting
+from blockbasis._utils.typing import FloatArray
 from blockbasis.cli import options
-from blockbasis.cli.console import Output, running
+from blockbasis.cli.console import Output, progress_bars, running
 from blockbasis.cli.files import TABLES, check_output, csv_text, write_table
 from blockbasis.cli.folders import check_source, mapping
 from blockbasis.operators.storage import load
-from blockbasis.tables.encoding import encode
+from blockbasis.tables.encoding import check_columns, encode
 from blockbasis.tables.folders import parquet_files, pieces
 from blockbasis.tables.model import TableModel
-from blockbasis.tables.reading import read_table
+from blockbasis.tables.reading import read_names, read_table
 from blockbasis.tables.scorecard import classification_scorecard, regression_scorecard
 from blockbasis.tables.table import Table, missing
 
+#: Rows that are predicted at a time.
+_PIECE = 50_000
 #: Columns of the output, the target or None, and notes.
 Part: TypeAlias = tuple[dict[str, Any], Any, list[str]]
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(help="Model that fit has written.", show_default=False)],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model that fit has written.", show_default=False)],
     file: options.FileOrFolder,
     out: Annotated[
         Path | None,
@@ -34,9 +38,11 @@ def predict(
     interval: options.Interval = None,
     proba: Annotated[bool, typer.Option("--proba", help="Add the probability of each class.")] = False,
     keep: Annotated[
-        list[str] | None, typer.Option("--keep", help="Column of FILE to copy; may be given several times.")
+        list[str] | None,
+        typer.Option("--keep", metavar="NAME", help="Column of FILE to copy; may be given several times."),
     ] = None,
     cluster: options.Cluster = None,
+    jobs: options.Jobs = None,
     force: options.Force = False,
     quiet: options.Quiet = False,
     json: options.Json = False,
@@ -52,13 +58,14 @@ def predict(
         check_output(out, force=force, endings=TABLES)
         found = load_model(model)
         _check_options(found, interval, proba)
-        if file.is_dir():
-            tasks = [(found, path.resolve(), tuple(keep or ()), interval, proba) for path in parquet_files(file)]
-            with mapping(cluster) as mapped:
-                parts = [part for own in mapped(_of_file, tasks) for part in own]
-        else:
-            table = read_table(file, kinds={**found.encoder.kinds, **_target_kind(found)})
-            parts = [_of_table(found, table, tuple(keep or ()), interval, proba)]
+        found.estimator.set_params(n_jobs=jobs)
+        asked = (tuple(keep or ()), interval, proba)
+        if not file.is_dir() and (names := read_names(file)) is not None:
+            check_columns(found.encoder, names)
+            for name in keep or ():
+                names.place(name)
+        with progress_bars(shown=output.verbose):
+            parts = _of_folder(found, file, cluster, asked) if file.is_dir() else _of_single(found, file, asked)
         if not parts:
             raise ValueError(f"The files of {file} have no rows.")
         if len({known is None for _, known, _ in parts}) > 1:
@@ -98,6 +105,18 @@ def _target_kind(model: TableModel) -> dict[str, str]:
     return {model.target: "text"} if text else {}
 
 
+def _of_single(model: TableModel, path: Path, asked: tuple[Any, ...]) -> list[Part]:
+    """Return the columns of a file."""
+    return [_of_table(model, read_table(path, kinds={**model.encoder.kinds, **_target_kind(model)}), *asked)]
+
+
+def _of_folder(model: TableModel, folder: Path, cluster: str | None, asked: tuple[Any, ...]) -> list[Part]:
+    """Return the columns of the files of a directory, which the workers of a cluster may read."""
+    tasks = [(model, path.resolve(), *asked) for path in parquet_files(folder)]
+    with mapping(cluster) as mapped:
+        return [part for own in mapped(_of_file, tasks) for part in own]
+
+
 def _of_file(model: TableModel, path: Path, keep: tuple[str, ...], interval: float | None, proba: bool) -> list[Part]:
     """Return the columns of the row groups of a Parquet file."""
     return [_of_table(model, piece, keep, interval, proba) for piece in pieces(path)]
@@ -110,13 +129,24 @@ def _of_table(model: TableModel, table: Table, keep: tuple[str, ...], interval: 
         table = table.without(model.target)
     columns = {name: _as_column(table, name) for name in keep}
     X, notes = encode(model.encoder, table)
-    columns |= {"prediction": model.estimator.predict(X)}
-    if interval is not None:
-        columns["lower"], columns["upper"] = model.estimator.predict_interval(X, interval)
-    if proba:
-        names = (f"p({name})" for name in model.estimator.classes_)
-        columns |= dict(zip(names, model.estimator.predict_proba(X).T, strict=True))
+    starts = range(0, len(X), _PIECE)
+    count, found = counting(f"predictions of {Path(table.source).name}", len(starts)), []
+    for start in starts:
+        found.append(_predicted(model.estimator, X[start : start + _PIECE], interval, proba))
+        count()
+    columns |= {name: np.concatenate([own[name] for own in found]) for name in found[0]}
     return columns, truth, notes
+
+
+def _predicted(estimator: Any, X: FloatArray, interval: float | None, proba: bool) -> dict[str, Any]:
+    """Return the predictions, and the ends of the intervals or the probabilities, of some rows."""
+    columns = {"prediction": estimator.predict(X)}
+    if interval is not None:
+        columns["lower"], columns["upper"] = estimator.predict_interval(X, interval)
+    if proba:
+        names = (f"p({name})" for name in estimator.classes_)
+        columns |= dict(zip(names, estimator.predict_proba(X).T, strict=True))
+    return columns
 
 
 def _as_column(table: Table, name: str) -> Any:

@@ -6,7 +6,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from blockbasis.cli.console import Output
+from blockbasis.cli.console import Output, system_sentence
 from blockbasis.cli.files import check_output, named
 from blockbasis.report import Page, figures, write_page
 
@@ -28,5 +28,5 @@ def write_report(page: Page, path: Path, output: Output) -> None:
     try:
         write_page(page, path)
     except OSError as error:
-        raise named(error, path) from None
+        raise OSError(system_sentence(named(error, path), "--report")) from None
     output.say(f"Report: {path}")

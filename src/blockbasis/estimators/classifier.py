@@ -21,6 +21,7 @@ from blockbasis.estimators._ridge_base import KernelRidgeEstimator
 from blockbasis.estimators._ridge_path import Choices, Fit, Record, cv_results
 from blockbasis.estimators._stream import Batch, by_pieces
 from blockbasis.estimators._streamed_models import StreamedClassifier
+from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.storage import storable
 from blockbasis.streaming.sources import is_streamed
 
@@ -64,10 +65,12 @@ class RidgeClassifier(StreamedClassifier, ClassifierMixin, KernelRidgeEstimator)
                 f"{self.classes_[0]!r}, instead."
             )
         weights = self._class_weights(y[used], None if weights is None else weights[used])
-        self._forget("cv_results_", "X_fit_", "dual_coef_")
-        rows, coefficients = self._learn(X[used], labels, weights)
+        self._forget("cv_results_", "X_fit_", "dual_coef_", "factorization_")
+        rows, coefficients, A = self._learn(X[used], labels, weights)
         if keep:
             self.X_fit_ = X
+            if A is not None:
+                self.factorization_ = A
             self._learnt_from = Batch(X[used], class_targets(labels, len(self.classes_)), weights)
             self.dual_coef_ = np.zeros((len(X), coefficients.shape[1]))
             self.dual_coef_[np.arange(len(X))[used][rows]] = coefficients
@@ -86,8 +89,10 @@ class RidgeClassifier(StreamedClassifier, ClassifierMixin, KernelRidgeEstimator)
             )
         return of_classes if weights is None else weights * of_classes
 
-    def _learn(self, X: FloatArray, labels: IntArray, weights: FloatArray | None) -> tuple[Any, FloatArray]:
-        """Rows that were learnt from, and their coefficients."""
+    def _learn(
+        self, X: FloatArray, labels: IntArray, weights: FloatArray | None
+    ) -> tuple[Any, FloatArray, BlockBasis | None]:
+        """Rows that were learnt from, their coefficients, and the factorization that all classes share, if any."""
         Y = class_targets(labels, len(self.classes_))
         self.intercept_ = np.average(Y, axis=0, weights=weights)
         of_choices, *streams = self._streams(3)
@@ -103,7 +108,8 @@ class RidgeClassifier(StreamedClassifier, ClassifierMixin, KernelRidgeEstimator)
         self.calibration_ = calibrated(Y - left_out, labels, weights)
         self._keep_metric(choices.found, Z)
         self._keep_results(choices, results)
-        return rows, np.stack([fit.coefficients[:, c] for c, fit in enumerate(best)], axis=1)
+        shared = best[0].A if all(fit.A is best[0].A for fit in best) else None
+        return rows, np.stack([fit.coefficients[:, c] for c, fit in enumerate(best)], axis=1), shared
 
     @property
     def _per_class(self) -> bool:
@@ -283,8 +289,7 @@ class KernelRidgeClassifier(RidgeClassifier):
     class_weight : dict, "balanced" or None, default=None
         As in scikit-learn's ``RidgeClassifier``.
     tol, memory, n_clusters, rank, keep_points, random_state, n_jobs, verbose
-        As in `KernelRidge`. There is no attribute ``factorization_``; all classes share one factorization for each
-        bandwidth.
+        As in `KernelRidge`. All classes share one factorization for each bandwidth.
 
     Attributes
     ----------
@@ -295,6 +300,8 @@ class KernelRidgeClassifier(RidgeClassifier):
     alpha_ : float or ndarray of shape (n_classes,)
     dual_coef_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
     X_fit_ : ndarray of shape (n_samples, n_features)
+    factorization_ : BlockBasis
+        As in `KernelRidge`, where all classes share it.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Weighted means of the targets.
     metric_ : ndarray of shape (m, n_features)

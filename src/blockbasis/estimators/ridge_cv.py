@@ -203,7 +203,7 @@ class KernelRidgeClassifierCV(RidgeSearch, RidgeClassifier):
         As in `KernelRidgeCV`; ``mean_test_score`` is minus the log-loss of calibrated decision values.
     best_score_ : float
         That of the winner on the largest sample.
-    intercept_, alpha_, bandwidth_, expansions_, groups_, local_share_, calibration_, dual_coef_, X_fit_
+    intercept_, alpha_, bandwidth_, expansions_, groups_, local_share_, calibration_, dual_coef_, X_fit_, factorization_
         As in `KernelRidgeClassifier`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)

@@ -118,16 +118,36 @@ def _row(X: FloatArray, kernel: Any, settings: Settings, rng: np.random.Generato
 def _draw(result: Result) -> Any:
     figure, (by_memory, by_time) = figures.panels(2)
     figure.set_size_inches(11, 5)
-    draw_errors(by_memory, result, "floats")
-    by_memory.set(xlabel="floats per point", title=result.experiment.title)
-    _draw_times(by_time, result)
-    by_time.set_ylim(by_memory.get_ylim())
+    draw_memory(result, by_memory)
+    by_memory.set_title(result.experiment.title)
+    draw_time(result, by_time)
+    by_time.set(title="Error against time", ylabel="", ylim=by_memory.get_ylim())
     figures.shared_legend(figure, by_memory)
     return figure
 
 
-def _draw_times(axes: Any, result: Result) -> None:
-    """Plot the mean error against the mean time of each method, a marker for each budget."""
+def draw_memory(result: Result, axes: Any) -> None:
+    """Plot the error of each method against the floats per point, with a marker for each run.
+
+    Parameters
+    ----------
+    result : Result
+        What `compare` returned.
+    axes : matplotlib.axes.Axes
+    """
+    draw_errors(axes, result, "floats")
+    axes.set_xlabel("floats per point")
+
+
+def draw_time(result: Result, axes: Any) -> None:
+    """Plot the mean error against the mean time of each method, with a marker for each budget.
+
+    Parameters
+    ----------
+    result : Result
+        What `compare` returned.
+    axes : matplotlib.axes.Axes
+    """
     for method in result.distinct("method"):
         places = []
         for floats in result.distinct("floats", method=method):
@@ -137,7 +157,7 @@ def _draw_times(axes: Any, result: Result) -> None:
                 places.append((seconds, error))
         if places:
             axes.plot(*zip(*places, strict=True), **figures.style(method), ms=5, label=LABELS[method])
-    axes.set(xscale="log", yscale="log", xlabel="seconds", title="Error against time")
+    axes.set(xscale="log", yscale="log", xlabel="seconds", ylabel="relative error")
 
 
 def _judge(result: Result) -> Verdict:

@@ -41,6 +41,7 @@ _METHODS = {
 _PANEL = (4.6, 3.5)  # width and height in inches
 _SINGLE = (3.8, 3.0)  # of a figure with one panel in a report, whose text is legible on a phone
 _DOTS_PER_INCH = 150
+_IMAGES_PER_INCH = 100  # dots of images within SVG files
 #: Tick labels of logarithmic axes: for a ratio of the limits below the key, these multiples of powers of ten.
 _TICK_MULTIPLES = {4.0: (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 7), 300.0: (1, 2, 5)}
 
@@ -254,9 +255,9 @@ def save_figure(figure: Any, stem: Path) -> tuple[Path, Path]:
     paths = stem.parent / f"{stem.name}.svg", stem.parent / f"{stem.name}.png"
     for path in paths:
         # Without a date and with fixed identifiers, the same figure gives the same file.
-        metadata = {"Date": None} if path.suffix == ".svg" else {}
+        own = {"metadata": {"Date": None}, "dpi": _IMAGES_PER_INCH} if path.suffix == ".svg" else {}
         with replacing(path) as stream, rc_context({"svg.hashsalt": "blockbasis"}):
-            figure.savefig(stream, format=path.suffix[1:], metadata=metadata)
+            figure.savefig(stream, format=path.suffix[1:], **own)
     return paths
 
 

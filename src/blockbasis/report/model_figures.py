@@ -256,13 +256,15 @@ def search_grid(results: Mapping[str, Any]) -> tuple[FloatArray, FloatArray, Flo
     return bandwidths, alphas, scores
 
 
-def learning_curve(results: Mapping[str, Any], *, axes: Any = None) -> Any:
-    """Draw the score of each kernel in a search against the number of rows of the sample.
+def learning_curve(results: Mapping[str, Any], *, label: str = "score", axes: Any = None) -> Any:
+    """Draw the best score of each kernel in a search against the number of rows of the sample.
 
     Parameters
     ----------
     results : mapping
         ``cv_results_`` of `KernelRidgeCV` or `KernelRidgeClassifierCV`.
+    label : str, default="score"
+        What the score is: R² for `KernelRidgeCV`, minus the log-loss for `KernelRidgeClassifierCV`.
     axes : matplotlib.axes.Axes, default=None
 
     Returns
@@ -279,7 +281,7 @@ def learning_curve(results: Mapping[str, Any], *, axes: Any = None) -> Any:
     axes = new_axes(axes)
     for place, (kernel, (rows, scores)) in enumerate(learning_scores(results).items()):
         axes.plot(rows, scores, **style(place), ms=5, label=kernel)
-    axes.set(xscale="log", xlabel="rows of the sample", ylabel="R² of the best candidate")
+    axes.set(xscale="log", xlabel="rows of the sample", ylabel=label)
     sizes = np.unique(np.asarray(results["n_resources"])).tolist()
     axes.set_xticks(sizes, [str(size) for size in sizes])
     axes.set_xticks([], minor=True)

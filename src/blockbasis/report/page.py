@@ -20,6 +20,8 @@ from blockbasis.report.figures import finish_figure
 #: Colours of text and of grid lines in a figure, which become the colours of the page, light or dark.
 _INK, _GRID = "#1a1b1c", "#d1d2d3"
 _PAGE_COLOURS = {_INK: "currentColor", _GRID: "var(--grid)", "#000000": "currentColor"}
+#: Characters of a cell that is not broken into lines, such as a number with its unit.
+_SHORT = 20
 _HEAD = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>|<!--.*?-->", re.DOTALL)
 _SIZE = re.compile(r'(<svg[^>]*?) (?:width|height)="[^"]*"')
 _ID = re.compile(r'\bid="|url\(#|href="#')
@@ -174,7 +176,9 @@ def _table(table: DataTable, caption: str) -> str:
 
 def _cell(value: Any, *, first: bool) -> str:
     text = escape(f"{value:.4g}" if isinstance(value, float) else str(value))
-    return f'<th scope="row">{text}</th>' if first else f"<td>{text}</td>"
+    if first:
+        return f'<th scope="row">{text}</th>'
+    return f"<td>{text}</td>" if len(text) > _SHORT else f'<td class="short">{text}</td>'
 
 
 def inline_svg(axes: Any, alt: str, place: int = 0) -> str:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from blockbasis._utils.files import in_bytes
+from blockbasis._utils.typing import FloatArray
 from blockbasis.report import model_figures as of_model
 from blockbasis.report import structure_figures as of_structure
 from blockbasis.report.leave_one_out import MEASURES, ROWS, search_scores
@@ -20,6 +22,11 @@ if TYPE_CHECKING:
 
 #: Rows of a table that repeats the numbers of a figure.
 _ROWS = 30
+#: Eigenvalues of a spectrum that its table lists, by their number.
+_LISTED = (1, 2, 5, 10, 20, 50, 100, 200, 500)
+#: Scores by which the searches compare candidates.
+_SCORES = {"regression": "R²", "classification": "minus the log-loss"}
+_NO_FINDINGS = "The checks of the data found nothing."
 #: Largest number of clusters whose blocks are drawn.
 _MAX_CLUSTERS = 400
 
@@ -71,10 +78,12 @@ def model_page(
         sections.append(stage_section(stages))
     sections += [_data_section(model, findings), *_notes_section(evaluation)]
     rows = len(evaluation.prepared.y_test)
+    used, encoded = sum(column.kind != "drop" for column in model.encoder.columns), len(model.encoder.outputs)
+    columns = f"{used} column{'s' if used > 1 else ''}" + (f", {encoded} after encoding" if encoded != used else "")
     summary = [
         (
-            f"A kernel model predicts {model.target} from {len(model.encoder.outputs)} columns. It was fitted to "
-            f"{model.rows} rows and tested on {rows} others."
+            f"A kernel model predicts {model.target} from {columns}. It was fitted to {model.rows:,} rows and tested "
+            f"on {rows:,} others."
         )
     ]
     summary += ["Without test rows its error is not known."] if card is None else [card.verdict]
@@ -90,7 +99,12 @@ def model_page(
 
 
 def factorization_page(
-    A: BlockBasis, *, title: str, stages: Mapping[str, float] | None = None, command: str = ""
+    A: BlockBasis,
+    *,
+    title: str,
+    findings: Sequence[str] | None = None,
+    stages: Mapping[str, float] | None = None,
+    command: str = "",
 ) -> Page:
     """Return the report of a factorization.
 
@@ -98,6 +112,8 @@ def factorization_page(
     ----------
     A : BlockBasis
     title : str
+    findings : sequence of str, default=None
+        What `check_points` found; None without such checks.
     stages : mapping of str to float, default=None
         Seconds of each stage.
     command : str, default=""
@@ -129,13 +145,14 @@ def factorization_page(
     facts = [("points", f"{n:,}"), ("clusters", str(A.n_clusters)), ("floats per point", f"{A.stored / n:.1f}")]
     if A.error_estimate is not None:
         error = A.error_estimate
-        summary.append(
-            f"The relative error of the matrix is {error.value:.2g} (Frobenius norm, from sampled exact entries)."
-        )
+        source = "all entries" if error.exact else "sampled exact entries"
+        summary.append(f"The relative error of the matrix is {error.value:.2g} (Frobenius norm, from {source}).")
         spread = f" ± {error.stderr:.0e}" if error.stderr else ""
         facts.insert(0, ("relative error", f"{error.value:.2e}{spread}"))
     facts.append(("of the entries evaluated", f"{A.entries.total / n**2:.2%}"))
     sections = structure_sections(A) + ([stage_section(stages)] if stages else [])
+    if findings is not None:
+        sections.append(Section("Data", list(findings) or [_NO_FINDINGS]))
     return Page(title, summary, facts, sections, command)
 
 
@@ -225,11 +242,11 @@ def _search_sections(model: TableModel, evaluation: Evaluation) -> list[Section]
         "Learning curve of the search",
         "Best score of each kernel at growing samples of the training rows. Where a curve still rises, more rows would "
         "help.",
-        of_model.learning_curve(results),
-        "Score of each kernel against the number of rows: "
+        of_model.learning_curve(results, label=_SCORES[model.task]),
+        f"{_SCORES[model.task].capitalize()} of each kernel against the number of rows: "
         + "; ".join(f"{kernel} {own[-1]:.3f} at {sizes[-1]} rows" for kernel, (sizes, own) in scores.items())
         + ".",
-        DataTable(("kernel", "rows", "R²"), rows),
+        DataTable(("kernel", "rows", _SCORES[model.task]), rows),
     )
     found = search_scores(evaluation.prepared.X, evaluation.prepared.y, model.task)
     measure = MEASURES[model.task]
@@ -253,9 +270,7 @@ def _data_section(model: TableModel, findings: Sequence[str]) -> Section:
     columns = [
         (column.name, column.sentence.removeprefix(f"{column.name}: ") or "numbers") for column in model.encoder.columns
     ]
-    return Section(
-        "Data", list(findings) or ["The checks of the data found nothing."], table=DataTable(("column", "use"), columns)
-    )
+    return Section("Data", list(findings) or [_NO_FINDINGS], table=DataTable(("column", "use"), columns))
 
 
 def _notes_section(evaluation: Evaluation) -> list[Section]:
@@ -289,18 +304,40 @@ def structure_sections(A: BlockBasis) -> list[Section]:
     parts = of_structure.memory_parts(A)
     memory = Section(
         "Memory beside the dense matrix",
-        f"{parts['all of it'] / 1e6:.3g} MB, in place of {parts['dense matrix'] / 1e6:.3g} MB of the dense matrix.",
+        f"{in_bytes(parts['all of it'])}, in place of {in_bytes(parts['dense matrix'])} of the dense matrix.",
         of_structure.memory_bars(A),
         "Bars of the memory of each part on a logarithmic axis, and of the dense matrix.",
-        DataTable(("part", "megabytes"), [(name, count / 1e6) for name, count in parts.items()]),
+        DataTable(("part", "size"), [(name, in_bytes(count)) for name, count in parts.items()]),
     )
     spectra = Section(
         "Spectra of the clusters",
         "Eigenvalues of the diagonal blocks of the inner matrix. A curve that falls fast needs few basis functions.",
         of_structure.spectra(A),
         "Eigenvalues of the diagonal blocks of up to five clusters, in descending order.",
+        _spectra_table(of_structure.some_spectra(A)),
     )
     return [clusters, *_blocks(A), spectra, memory]
+
+
+def _spectra_table(spectra: Mapping[int, FloatArray]) -> DataTable:
+    longest = max(len(values) for values in spectra.values())
+    rows = [
+        (str(k), *(f"{values[k - 1]:.3g}" if k <= len(values) else "" for values in spectra.values()))
+        for k in _LISTED
+        if k <= longest
+    ]
+    return DataTable(("eigenvalue", *(f"cluster {i}" for i in spectra)), rows)
+
+
+def _block_table(A: BlockBasis) -> DataTable:
+    """Return the largest blocks of C above the diagonal, relative to the largest of all."""
+    norms = of_structure.block_norms(A)
+    above = np.triu(norms, 1)
+    order = np.argsort(-above, axis=None, kind="stable")[:_ROWS]
+    pairs = [np.unravel_index(place, above.shape) for place in order]
+    top = max(float(norms.max()), np.finfo(float).tiny)
+    rows = [(f"{i} and {j}", float(above[i, j] / top)) for i, j in pairs if above[i, j] > 0]
+    return DataTable(("clusters", "norm of their block, relative to the largest"), rows)
 
 
 def _blocks(A: BlockBasis) -> list[Section]:
@@ -314,6 +351,7 @@ def _blocks(A: BlockBasis) -> list[Section]:
             "blank ones are not stored.",
             of_structure.block_map(A),
             f"Map of the norms of {A.n_clusters} by {A.n_clusters} blocks; {density:.0%} of them are stored.",
+            _block_table(A),
         )
     ]
 

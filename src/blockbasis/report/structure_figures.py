@@ -89,10 +89,21 @@ def block_map(A: BlockBasis, *, axes: Any = None) -> Any:
     image = axes.imshow(logs, cmap="cividis", vmin=min(float(logs.min()), -1.0), vmax=0, interpolation="nearest")
     axes.grid(False)
     axes.set(xlabel="cluster", ylabel="cluster")
-    bar = axes.figure.colorbar(image, ax=axes, label="norm of the block, relative to the largest")
-    ticks = [tick for tick in bar.get_ticks() if tick == round(tick)]
+    bar = axes.figure.colorbar(image, ax=axes, label="norm, relative to the largest")
+    ticks = [tick for tick in bar.get_ticks() if tick == round(tick) and image.norm.vmin <= tick <= 0]
     bar.set_ticks(ticks, labels=[f"1e{round(tick)}" if tick else "1" for tick in ticks])
     return axes
+
+
+def some_spectra(A: BlockBasis) -> dict[int, FloatArray]:
+    """Return the positive eigenvalues of the diagonal blocks of C, descending, by cluster.
+
+    Of many clusters, five are chosen, from the largest to the smallest rank.
+    """
+    order = np.argsort(-A.ranks, kind="stable")
+    chosen = order[np.unique(np.linspace(0, len(order) - 1, _SPECTRA).round().astype(int))]
+    values = {i: np.linalg.eigvalsh(A.inner.block(i, i).astype(np.float64))[::-1] for i in chosen.tolist()}
+    return {i: own[own > 0] for i, own in values.items()}
 
 
 def spectra(A: BlockBasis, *, axes: Any = None) -> Any:
@@ -117,11 +128,7 @@ def spectra(A: BlockBasis, *, axes: Any = None) -> Any:
     4
     """
     axes = new_axes(axes)
-    order = np.argsort(-A.ranks, kind="stable")
-    chosen = order[np.unique(np.linspace(0, len(order) - 1, _SPECTRA).round().astype(int))]
-    for place, i in enumerate(chosen.tolist()):
-        values = np.linalg.eigvalsh(A.inner.block(i, i).astype(np.float64))[::-1]
-        values = values[values > 0]
+    for place, (i, values) in enumerate(some_spectra(A).items()):
         look = style(place) | {"marker": "none"}
         axes.plot(np.arange(1, len(values) + 1), values, **look, label=f"cluster {i}, rank {A.ranks[i]}")
     axes.set(yscale="log", xlabel="number of the eigenvalue", ylabel="eigenvalue")

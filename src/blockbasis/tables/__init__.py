@@ -1,6 +1,7 @@
 """Models of tables with text, dates and missing values: read, encode, fit, evaluate and save."""
 
 from blockbasis.tables.checks import check_data as check_data
+from blockbasis.tables.checks import check_points as check_points
 from blockbasis.tables.encoding import ColumnEncoding as ColumnEncoding
 from blockbasis.tables.encoding import TableEncoder as TableEncoder
 from blockbasis.tables.encoding import encode as encode

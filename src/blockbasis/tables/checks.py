@@ -1,4 +1,4 @@
-"""Checks of the rows of a table: dropped columns, duplicates, and columns that reveal the target."""
+"""Checks of points, and of the rows of a table: dropped columns, duplicates, and columns that reveal the target."""
 
 from __future__ import annotations
 
@@ -59,6 +59,33 @@ def check_data(prepared: Prepared) -> list[str]:
                 f"The column {name!r} alone explains {share:.0%} of the target: it may hold the answer, which new "
                 "rows will not have."
             )
+    return findings
+
+
+def check_points(X: FloatArray) -> list[str]:
+    """Check the points of a factorization, and return one sentence for each finding.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+
+    Returns
+    -------
+    list of str
+        Findings: constant columns, and repeated points.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from blockbasis.tables import check_points
+    >>> check_points(np.array([[1.0, 5.0], [2.0, 5.0], [1.0, 5.0]]))
+    ['Column 1 is constant: it makes no difference.', '1 of 3 points repeats another.']
+    """
+    constant = np.flatnonzero(np.ptp(X, axis=0) == 0)
+    findings = [f"Column {j} is constant: it makes no difference." for j in constant.tolist()]
+    repeated = len(X) - len(np.unique(X, axis=0))
+    if repeated:
+        findings.append(f"{repeated} of {len(X)} points {'repeats' if repeated == 1 else 'repeat'} another.")
     return findings
 
 

@@ -211,6 +211,11 @@ def encode(encoder: TableEncoder, table: Table) -> tuple[FloatArray, list[str]]:
     return np.hstack(blocks), notes
 
 
+def check_columns(encoder: TableEncoder, table: Table) -> None:
+    """Raise a ValueError if columns that the encoding needs are absent."""
+    _matched(encoder, table)
+
+
 def _matched(encoder: TableEncoder, table: Table) -> list[Column | None]:
     """Return the column of each encoding; None for dropped columns that are absent."""
     needed = [column.name for column in encoder.columns if column.kind != "drop"]

@@ -34,6 +34,10 @@ from blockbasis.tables.table import Column, Table, missing
 
 #: Smallest number of rows with a target.
 MIN_ROWS = 10
+#: Smallest number of rows of a fit.
+_FEWEST = 2
+#: Largest number of classes, as a share of the rows.
+_CLASSES = 0.5
 _RIDGES = np.geomspace(1e-3, 1e5, 17)
 #: Iterations of the logistic regression, the linear model of a classification.
 _ITERATIONS = 200
@@ -208,6 +212,11 @@ def _targets(
             )
     if task == "regression":
         return task, column.astype(np.float64)
+    if len(values) > _CLASSES * len(column):
+        raise ValueError(
+            f"The target {target!r} must repeat its classes. Got {len(values)} different values in {len(column)} rows, "
+            f"such as {values[0]} and {values[1]}, instead."
+        )
     if text:
         return task, column.astype(str)
     return task, column.astype(np.int64) if (values % 1 == 0).all() else column.astype(np.float64)
@@ -218,6 +227,11 @@ def _split(y: npt.NDArray[Any], task: str, share: float, seed: int) -> tuple[Any
     rows = np.arange(len(y))
     if share == 0:
         return rows, rows[:0]
+    if round(share * len(y)) > len(y) - _FEWEST:
+        raise ValueError(
+            f"The 'test_size' parameter of fit_table must leave at least {_FEWEST} of the {len(y)} rows for the fit. "
+            f"Got {share:g} instead."
+        )
     counts = np.unique(y, return_counts=True)[1] if task == "classification" else np.zeros(0)
     room = min(round(share * len(y)), len(y) - round(share * len(y)))
     stratified = y if len(counts) and counts.min() > 1 and room >= len(counts) else None

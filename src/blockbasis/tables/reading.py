@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from blockbasis._utils.progress import advancing
 from blockbasis._utils.typing import FloatArray
 from blockbasis.datasets.cache import reason
 from blockbasis.datasets.csvfile import Layout, find_layout, is_missing, is_number, open_text, split_rows
@@ -92,6 +93,44 @@ def check_file(path: str | os.PathLike[str]) -> Path:
     return found
 
 
+def read_names(path: str | os.PathLike[str]) -> Table | None:
+    r"""Return a table without rows that has the names of the columns of a file, before its rows are read.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    Table or None
+        None if the file has no names, as the files of arrays.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from blockbasis.tables.reading import read_names
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "shells.csv"
+    ...     _ = path.write_text("length,sex\n0.4,M\n")
+    ...     read_names(path).names
+    ('length', 'sex')
+    """
+    found = check_file(path)
+    try:
+        if found.suffix.lower() in TEXT_FILES:
+            layout = find_layout(found, None)
+            names = None if layout.names is None else tuple(map(str, layout.columns()))
+        elif found.suffix.lower() == ".parquet":
+            from pyarrow import parquet
+
+            names = tuple(parquet.read_schema(found).names)
+        else:
+            names = None
+    except (ImportError, OSError, ValueError):  # reading the rows says what is wrong
+        return None
+    return None if names is None else Table(names, tuple(np.empty(0) for _ in names), str(found))
+
+
 # --- arrays ----------------------------------------------------------------------------------------------------------
 
 
@@ -158,12 +197,13 @@ def _finite(path: Path, name: str, values: FloatArray) -> FloatArray:
 
 @dataclass
 class _Found:
-    """What has been read of a column: values of the chunks, counts, and the first word with its line."""
+    """What has been read of a column: values of the chunks, counts of the cells, and the first word with its line."""
 
     chunks: list[FloatArray] = field(default_factory=list)
     numbers: int = 0
     words: int = 0
     dates: int = 0
+    commas: int = 0
     first: tuple[int, str] = (0, "")
 
     def add(self, cells: Sequence[str], lines: Sequence[int]) -> None:
@@ -188,6 +228,7 @@ class _Found:
             self.first = (line, cell)
         self.words += 1
         self.dates += _DATE.fullmatch(cell) is not None
+        self.commas += cell.count(",") == 1 and is_number(cell.replace(",", "."))
         return np.nan
 
 
@@ -218,6 +259,12 @@ def _kind(path: Path, name: str, found: _Found) -> str:
     """Return the kind of a column; raise a ValueError for words among numbers."""
     if not found.words:
         return "number"
+    if found.commas == found.words:
+        line, cell = found.first
+        raise ValueError(
+            f"{path} has decimal commas in column {name!r}, such as {cell} in line {line}. Replace them by points, or "
+            f"take the column as text (--column '{name}=one-hot')."
+        )
     if not found.numbers:
         return "date" if found.dates == found.words else "text"
     if found.numbers > _MOSTLY * (found.numbers + found.words):
@@ -247,6 +294,7 @@ def _dates(path: Path, name: str, cells: Sequence[str | None]) -> Column:
 
 def _chunks(path: Path, layout: Layout) -> Iterator[tuple[list[Sequence[str]], list[int]]]:
     """Yield rows and their line numbers, some thousand at a time; raise a ValueError for a line of another length."""
+    advance = advancing(path.stat().st_size)
     with open_text(path) as stream:
         numbered = ((k, line) for k, line in enumerate(stream, start=1) if line.strip())
         if layout.names is not None:
@@ -263,6 +311,7 @@ def _chunks(path: Path, layout: Layout) -> Iterator[tuple[list[Sequence[str]], l
             if len(rows) != len(lines):
                 raise ValueError(f"{path} must have each row on a line of its own. Got a quoted line break instead.")
             yield rows, lines
+            advance(f"reading {path.name}", sum(len(line) for _, line in some))
 
 
 def _cells(path: Path, layout: Layout, places: Sequence[int]) -> dict[int, list[str | None]]:

@@ -25,6 +25,8 @@ _FOLDS = 5
 _MIN_EXPONENT = -300.0
 #: Number of grid points along each side of the plot of a decision boundary.
 _GRID = 160
+#: Number of points from which their markers are drawn as an image.
+_MANY = 500
 
 
 def machine(bandwidth: float) -> SVC:
@@ -108,7 +110,9 @@ def draw_classes(axes: Any, X: FloatArray, y: IntArray) -> None:
     """Plot points in the plane, with a colour and a marker for each class."""
     for place, c in enumerate(np.unique(y)):
         look = figures.style(place)
-        axes.plot(*X[y == c].T, linestyle="none", marker=look["marker"], color=look["color"], ms=2.5, alpha=0.6)
+        # Thousands of markers are an image within the SVG file, which would have a megabyte otherwise.
+        look = {"marker": look["marker"], "color": look["color"], "rasterized": len(X) > _MANY}
+        axes.plot(*X[y == c].T, linestyle="none", ms=2.5, alpha=0.6, **look)
     axes.set(aspect="equal", xticks=[], yticks=[])
 
 
