@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
 
+import blockbasis as bb
 from blockbasis._utils.validation import (
     check_choice,
     check_dtype,
@@ -318,3 +321,19 @@ def test_right_hand_side():
     refused(ValueError, ["of shape (3,) or (3, m)", "()"], check_right_hand_side, 1.0, 3)
     refused(ValueError, ["free of NaN", "row 1"], check_right_hand_side, [1, np.inf], 2)
     refused(TypeError, ["must be real"], check_right_hand_side, [1, 2j], 2)
+
+
+def test_a_precision_that_rounds_a_column_far_from_zero_is_warned_of():
+    """Map coordinates in metres: float32 knows them to half a metre only, and no error estimate shows it."""
+    X = np.random.default_rng(0).uniform(0, 60, size=(300, 2))
+    with pytest.warns(bb.AccuracyWarning, match="'dtype' parameter of factorize rounds column 1 of X by up to 0.25"):
+        bb.factorize(X + [0, 5e6], bb.Gaussian(5.0), tol=1e-2, dtype=np.float32, rng=0)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e4])
+def test_a_precision_that_keeps_the_digits_of_all_columns_is_taken_in_silence(offset):
+    X = np.random.default_rng(0).uniform(0, 60, size=(300, 2)) + offset
+    X = np.column_stack((X, np.full(300, 1e9)))  # a constant column has no digits to lose
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", bb.AccuracyWarning)
+        bb.factorize(X, bb.Gaussian(5.0), tol=1e-1, dtype=np.float32, rng=0)

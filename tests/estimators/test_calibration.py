@@ -3,9 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.special import softmax
+from sklearn.datasets import load_iris
+from sklearn.metrics import log_loss
+from sklearn.model_selection import train_test_split
 
 import blockbasis as bb
-from blockbasis.estimators._calibration import Calibration, calibrated
+from blockbasis.estimators._calibration import Calibration, calibrated, class_targets
 from tests.repeating import first_of
 
 
@@ -71,3 +74,22 @@ def test_classes_that_are_never_confused():
 def test_values_far_out_are_finite():
     made = Calibration(100.0, 100.0)
     assert np.isfinite(made.log_probabilities(np.array([[-1e6, 0.0, 1e6]]))).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("scale", [None, 1e-3, 1e3])
+def test_a_few_points_without_an_error_do_not_make_certain(n_classes, scale):
+    """The next point may be the first error: with 30 points, its probability must not be one in a million."""
+    labels = np.arange(30) % n_classes
+    values = 0.5 * class_targets(labels, n_classes)
+    found = calibrated(values, labels, None if scale is None else np.full(30, scale), cautious=True)
+    wrong = np.sort(np.exp(found.log_probabilities(values)), axis=1)[:, :-1].sum(axis=1)
+    assert wrong == pytest.approx(np.full(30, 1 / 32), rel=0.05)
+
+
+@pytest.mark.parametrize("seed", first_of(range(6), 6))
+def test_the_log_loss_of_few_points_is_not_that_of_a_certain_classifier(seed):
+    X, y = load_iris(return_X_y=True)
+    X, X_test, y, y_test = train_test_split(X, y, test_size=0.33, random_state=seed, stratify=y)
+    model = bb.KernelRidgeClassifierCV(random_state=seed).fit(X, y)
+    assert log_loss(y_test, model.predict_proba(X_test)) < 0.6

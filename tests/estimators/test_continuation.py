@@ -166,3 +166,17 @@ def test_skeleton_bases_are_extended_exactly(regression):
     same = np.isclose(shortened, expected, atol=1e-8).all(axis=1)
     assert same.mean() > 0.9
     np.testing.assert_allclose(shortened, expected, rtol=1e-2)
+
+
+@pytest.mark.parametrize(("n", "h"), [(1005, 0.3), (1005, 0.75), (1500, 0.3)])
+@pytest.mark.parametrize("kernel", [bb.Gaussian, bb.Laplacian])
+@pytest.mark.parametrize("seed", first_of(range(3)))
+def test_predictions_stay_bounded_where_clusters_are_exact_and_the_bandwidth_is_small(n, h, kernel, seed):
+    """Nothing is lost in such clusters: there is no noise, and no column for most points beyond the border."""
+    rng = np.random.default_rng(seed)
+    X, X_new = rng.normal(size=(n, 5)), rng.normal(size=(300, 5))
+    y = rng.choice([-1.0, 1.0], size=n)
+    model = bb.KernelRidge(1e-3, kernel=kernel(h), random_state=seed).fit(X, y)
+    exact = kernel(h)(X_new, X) @ np.linalg.solve(kernel(h)(X) + 1e-3 * np.eye(n), y)
+    assert np.abs(model.predict(X)).max() <= 1.3
+    assert np.abs(model.predict(X_new)).max() <= 1.3 * np.abs(exact).max()

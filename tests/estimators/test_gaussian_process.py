@@ -461,3 +461,16 @@ def test_a_process_that_does_not_fit_is_refused(data, monkeypatch):
     monkeypatch.setattr(machine, "available_memory", lambda: 10**7)
     with pytest.raises(MemoryError, match="This process would take"):
         GaussianProcessRegressor(**FIXED).fit(*data[:2])
+
+
+@pytest.mark.parametrize("n", [200, 335])
+@pytest.mark.parametrize("seed", first_of(range(3)))
+def test_targets_without_noise_are_predicted_beyond_the_rounding_of_the_covariance(n, seed):
+    """The likeliest variance of the signal is as large as it may be: the noise must stay above the rounding of it."""
+    rng = np.random.default_rng(seed)
+    X, X_new = rng.normal(size=(n, 4)), rng.normal(size=(200, 4))
+    process = bb.GaussianProcessRegressor(random_state=seed).fit(X, X[:, :3].sum(axis=1))
+    mean, deviation = process.predict(X_new, return_std=True)
+    error = mean - X_new[:, :3].sum(axis=1)
+    assert np.sqrt(np.mean(error**2)) < 1e-3
+    assert np.mean(np.abs(error) < 1.96 * deviation) > 0.9

@@ -140,3 +140,15 @@ def test_near_points_in_different_clusters_do_not_raise_the_ranks_of_all(seed):
     labels = np.concatenate((labels, (labels[:20] + 1) % 16))
     A = bb.factorize(X, bb.Gaussian(0.15), tol=1e-3, partition=labels, rng=seed)
     assert 0.9e-3 < bb.relative_error(A, X, bb.Gaussian(0.15)).value <= 1e-3
+
+
+@pytest.mark.parametrize("n", [40, 300])
+@pytest.mark.parametrize("seed", first_of(range(3)))
+def test_a_diagonal_part_that_holds_the_error_up_is_given_up_for_higher_ranks(n, seed):
+    """Most points are isolated. Without D, K has a low rank: once its directions are exhausted, no rank helps."""
+    rng = np.random.default_rng(seed)
+    spread = np.array([1e-4, 1e-2, 1.0, 100.0])[rng.integers(4, size=n)]
+    X = spread[:, np.newaxis] * rng.normal(size=(n, 3))
+    A = bb.factorize(X, bb.Gaussian(3e-4), tol=1e-6, rng=seed)
+    K = bb.Gaussian(3e-4)(X)
+    assert np.linalg.norm(A.todense() - K) <= 1.05e-6 * np.linalg.norm(K)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import re
+import warnings
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from blockbasis.exceptions import AccuracyWarning
+
 if TYPE_CHECKING:
     from blockbasis._utils.typing import FloatArray, IntArray, Seed
+
+#: A lower precision may change the values of a column by this share of their standard deviation.
+_ROUNDED_SHARE = 1e-3
 
 
 def _message(name: str, caller: str, must: str, got: object) -> str:
@@ -52,7 +58,26 @@ def check_points(
         largest = f"entries up to {np.abs(points).max():.3g}"
         hint = " Rescale the columns, for instance to standard deviation 1."
         raise ValueError(_message(name, caller, f"small enough for squared distances in {chosen}", largest) + hint)
-    return points.astype(chosen, copy=False)
+    rounded = points.astype(chosen, copy=False)
+    if chosen.itemsize < points.itemsize and n_features is None:  # the points of a computation, and not new ones
+        _warn_of_rounding(points, rounded, name, caller)
+    return rounded
+
+
+def _warn_of_rounding(points: FloatArray, rounded: FloatArray, name: str, caller: str) -> None:
+    """Warn of a column whose values a lower precision rounds to a share of their spread: no error estimate shows it."""
+    spread = points.std(axis=0)
+    lost = np.abs(points - rounded).max(axis=0)
+    shares = np.divide(lost, spread, out=np.zeros_like(spread), where=spread > 0)
+    worst = int(shares.argmax())
+    if shares[worst] > _ROUNDED_SHARE:
+        warnings.warn(
+            f"The 'dtype' parameter of {caller} rounds column {worst} of {name} by up to {lost[worst]:.2g}, where its "
+            f"standard deviation is {spread[worst]:.2g}: kernel entries change. Subtract the mean of the column from "
+            "these and all new points, or take numpy.float64.",
+            AccuracyWarning,
+            stacklevel=4,
+        )
 
 
 def _real_array(X: Any, name: str, caller: str) -> FloatArray:

@@ -1,4 +1,10 @@
-"""Class probabilities from decision values, calibrated on leave-one-out decision values."""
+"""Class probabilities from decision values, calibrated on leave-one-out decision values.
+
+References
+----------
+J. C. Platt: Probabilistic outputs for support vector machines and comparisons to regularized likelihood methods.
+Advances in Large Margin Classifiers (2000), 61-74.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +61,9 @@ class Calibration:
         return np.asarray(-self.log_probabilities(values)[np.arange(len(labels)), labels])
 
 
-def calibrated(left_out: FloatArray, labels: IntArray, weights: FloatArray | None) -> Calibration:
+def calibrated(
+    left_out: FloatArray, labels: IntArray, weights: FloatArray | None, *, cautious: bool = False
+) -> Calibration:
     """Calibration with the smallest log-loss.
 
     Parameters
@@ -65,15 +73,25 @@ def calibrated(left_out: FloatArray, labels: IntArray, weights: FloatArray | Non
     labels : ndarray of shape (n,)
         True classes, 0 to n_classes - 1.
     weights : ndarray of shape (n,) or None
+    cautious : bool, default=False
+        Whether each label counts as another class with probability 1 / (n + 2) (Platt, section 2.2). Otherwise, the
+        calibration of a few points, all of which are classified correctly, is certain of all classes, and the first
+        error at a new point has a huge log-loss.
 
     Returns
     -------
     Calibration
     """
+    places = np.arange(len(labels))
+    # Scaled weights are the same weights: n is the number of equal weights that vary a mean as much.
+    n = len(labels) if weights is None else float(weights.sum() ** 2 / (weights**2).sum())
+    doubt = 1 / (n + 2) if cautious else 0.0
 
     def log_loss(parameters: FloatArray) -> float:
-        made = Calibration(*np.exp(parameters).tolist())
-        return float(np.average(made.losses(left_out, labels), weights=weights))
+        logarithms = Calibration(*np.exp(parameters).tolist()).log_probabilities(left_out)
+        own = logarithms[places, labels]
+        others = (logarithms.sum(axis=1) - own) / (logarithms.shape[1] - 1)
+        return -float(np.average((1 - doubt) * own + doubt * others, weights=weights))
 
     found = optimize.minimize(log_loss, _START, method="L-BFGS-B", bounds=[_BOUNDS, _BOUNDS])
     return Calibration(*np.exp(found.x).tolist())

@@ -39,6 +39,9 @@ _NEAR = 1e-10
 #: below _AMPLIFIED times the largest are dropped.
 _PRECISE = 1e-6
 _AMPLIFIED = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-6}
+#: Share of the variance of a row given the columns that counts as noise of the row. All of it would be less accurate
+#: where the compression loses about as much.
+_UNTOLD_SHARE = 0.03
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,16 +186,27 @@ def _by_the_kernel_itself(A: BlockBasis, coefficients: FloatArray) -> Expansion:
 
 
 def _fit(kernel: Kernel, X: FloatArray, values: FloatArray, around: Surroundings, noise: float) -> FloatArray:
-    """Weights W with which K(X, points) W approximates the values, by kernel ridge regression."""
+    """Weights W with which K(X, points) W approximates the values, by kernel ridge regression.
+
+    A row that is not among the points has a variance that their columns cannot represent. A part of it counts as noise
+    of the row, as in the FITC approximation: columns forced through such values would have huge weights, and so would
+    columns that hardly matter at the rows, without any penalty of their norm.
+    """
     X, values, points = X[around.rows], values[around.rows], around.points[: around.n_continuing]
     columns = kernel.block(X, points).astype(np.float64, copy=False)
     own = among(kernel, points)
-    if noise > _PRECISE * float(np.diagonal(own).max()):
+    largest = float(np.diagonal(own).max())
+    noise = max(noise, float(np.finfo(X.dtype).eps) * largest, float(np.finfo(np.float64).tiny))
+    root = shifted_cholesky(own, np.finfo(np.float64).eps * float(np.trace(own)))
+    told = linalg.solve_triangular(root, columns.T, lower=True, check_finite=False)
+    untold = np.maximum(kernel.diagonal(X) - np.einsum("ij,ij->j", told, told), 0)
+    trust = np.sqrt(noise / (noise + _UNTOLD_SHARE * untold))[:, np.newaxis]
+    columns, values = trust * columns, trust * values
+    if noise > _PRECISE * largest:
         gram = columns.T @ columns + noise * own
         factor = shifted_cholesky(gram, ROUNDING[X.dtype] * float(np.trace(gram)))
         return np.asarray(linalg.cho_solve((factor, True), columns.T @ values, overwrite_b=True, check_finite=False))
     # A Gram matrix would lose half of the digits, and here the values have all of them.
-    root = shifted_cholesky(own, np.finfo(np.float64).eps * float(np.trace(own)))
     rows_and_norm = np.concatenate((columns, math.sqrt(noise) * root.T))
     wanted = np.concatenate((values, np.zeros((len(points), values.shape[1]))))
     settings = {"cond": _AMPLIFIED[X.dtype], "lapack_driver": "gelsy", "check_finite": False}

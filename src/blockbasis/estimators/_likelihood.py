@@ -40,6 +40,9 @@ _ONE_THREAD_POINTS = 500
 #: targets.
 _FARTHEST = 1e6
 _LEAST_NOISE = 1e-8
+#: The noise is also at least this many rounding errors of the largest eigenvalue that the signal can have: below it,
+#: the posterior mean and the likelihood are rounding errors, and the covariance may not be positive definite.
+_ROUNDINGS = 10
 #: Standard deviation of the logarithms of the random starts.
 _SPREAD = 1.5
 #: Stopping criteria of L-BFGS-B, for the likelihood per point.
@@ -81,6 +84,8 @@ class Covariance:
         Variance of the noise; 0 if it is given with the data, and fitted otherwise.
     free_kernel, free_signal : bool
         Whether the kernel and the signal variance are fitted.
+    least_share : float, default=0.0
+        Least noise that is fitted, as a share of the variance of the signal.
     """
 
     kernel: Kernel
@@ -88,6 +93,12 @@ class Covariance:
     noise: float
     free_kernel: bool
     free_signal: bool
+    least_share: float = 0.0
+
+    @property
+    def least_noise(self) -> float:
+        """Least noise that is fitted."""
+        return self.least_share * self.signal_variance * (self.kernel.at_zero or 1.0)
 
     @property
     def whole(self) -> Kernel:
@@ -104,12 +115,13 @@ class Covariance:
     def with_parameters(self, values: FloatArray) -> Covariance:
         """Covariance with other logarithms of the free parameters."""
         count = len(values) - bool(self.noise)
-        return replace(
+        made = replace(
             self,
             kernel=with_log_parameters(self.kernel, values[1:count]) if self.free_kernel else self.kernel,
             signal_variance=math.exp(values[0]) if self.free_signal else self.signal_variance,
             noise=math.exp(values[-1]) if self.noise else 0.0,
         )
+        return replace(made, noise=max(made.noise, made.least_noise)) if self.noise else made
 
 
 def log_likelihood(covariance: Kernel, sample: Sample) -> tuple[float, FloatArray]:
@@ -156,6 +168,7 @@ def most_likely(
     """
     if not start.free.any():
         return start
+    start = replace(start, least_share=_ROUNDINGS * len(data.X) * float(np.finfo(np.float64).eps))
     with single_threaded() if len(data.X) <= _ONE_THREAD_POINTS else nullcontext():
         return _searched(start, data, n_restarts, rng, sample_points)
 
@@ -208,7 +221,10 @@ def _climbed(start: Covariance, samples: Sequence[Sample]) -> tuple[Covariance, 
         return start.with_parameters(every)
 
     def negative(values: FloatArray) -> tuple[float, FloatArray]:
-        value, slopes = _negative(at(values), samples)
+        covariance = at(values)
+        value, slopes = _negative(covariance, samples)
+        if start.noise and covariance.noise == covariance.least_noise:  # the noise then changes with the signal
+            slopes[0], slopes[-1] = slopes[0] + slopes[-1], 0.0
         return value, slopes[free]
 
     bounds = optimize.Bounds(low[free], high[free])

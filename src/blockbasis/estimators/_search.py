@@ -35,6 +35,7 @@ from blockbasis.estimators._metric_learning import (
     with_best_ridge,
     with_matrix,
 )
+from blockbasis.estimators._optimism import optimism
 from blockbasis.estimators._trials import Candidate, Found, Trial, name_of
 from blockbasis.kernels import Kernel, RadialKernel, WithMetric
 from blockbasis.kernels.linear_map import LinearMap
@@ -150,7 +151,22 @@ def search(task: Task, candidates: Sequence[Candidate], rng: np.random.Generator
         raise ValueError(f"None of the {len(candidates)} candidates of the search could be fitted: {reasons}.")
     mapped = np.asarray(view.mapped(task.X[order]), dtype=np.float64)
     kernel, metric = _in_units_of_columns(best, view.scale, mapped)
-    return Found(kernel, metric, view, best, trials, task.classes)
+    factor = 1.0 if task.classes else _optimism(task, best, order[: best.n_rows], view, deadline)
+    return Found(kernel, metric, view, best, trials, task.classes, factor)
+
+
+def _optimism(task: Task, best: Trial, rows: IntArray, view: View, deadline: float) -> float:
+    """Factor by which leave-one-out residuals of all rows are too small, since metrics have seen the targets of some.
+
+    Where there are rows outside of the samples, the errors at them are known.
+    """
+    seen = len(rows) / len(task.X)
+    if best.elsewhere is None:
+        with single_threaded():
+            ratio = optimism(best, task.sample(rows, view, deadline), task.grid) ** 2
+    else:
+        ratio = best.error / best.left_out_error if best.left_out_error > 0 else 1.0
+    return math.sqrt(max(seen * ratio + 1 - seen, 1.0))
 
 
 def _divided(order: IntArray, size: int) -> tuple[IntArray, IntArray]:

@@ -220,4 +220,4 @@ class StreamedClassifier(StreamedRidge):
         self.expansions_, self.groups_ = [solved.regression.expansion], [np.arange(len(solved.alpha))]
         self.intercept_ = solved.regression.center
         self.alpha_ = float(solved.alpha[0]) - self.stream_.functions.kernel.noise
-        self.calibration_ = calibrated(solved.held_out, winners(held_out.Y), held_out.weights)
+        self.calibration_ = calibrated(solved.held_out, winners(held_out.Y), held_out.weights, cautious=True)

@@ -88,6 +88,8 @@ class Found:
         All of them.
     classes : bool
         Whether losses are those of classes.
+    optimism : float
+        Factor by which the residuals of new points are larger than leave-one-out residuals; 1 for classes.
     """
 
     kernel: Kernel
@@ -96,6 +98,7 @@ class Found:
     trial: Trial
     trials: list[Trial]
     classes: bool = False
+    optimism: float = 1.0
 
     @property
     def alpha(self) -> float:

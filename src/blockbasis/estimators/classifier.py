@@ -105,7 +105,7 @@ class RidgeClassifier(StreamedClassifier, ClassifierMixin, KernelRidgeEstimator)
         best, results = choose(fits, labels, Y, weights)
         self._take(best, Z, self._per_class)
         left_out = np.stack([fit.left_out[:, c] for c, fit in enumerate(best)], axis=1)
-        self.calibration_ = calibrated(Y - left_out, labels, weights)
+        self.calibration_ = calibrated(Y - left_out, labels, weights, cautious=True)
         self._keep_metric(choices.found, Z)
         self._keep_results(choices, results)
         shared = best[0].A if all(fit.A is best[0].A for fit in best) else None

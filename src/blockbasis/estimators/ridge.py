@@ -80,7 +80,8 @@ class RidgeRegressor(StreamedRegressor, MultiOutputMixin, RegressorMixin, Kernel
         best, records = _least_squares(self._fits(choices, Z, Y[used] - intercept, weights, streams), weights)
         self.expansion_ = self._learnt([(best, target) for target in range(Y.shape[1])], Z)
         self.local_share_ = best.shares
-        self.residuals_ = some_residuals(best.kernel.coordinates(Z), best.left_out, weights, of_residuals)
+        left_out = best.left_out * (1.0 if choices.found is None else choices.found.optimism)
+        self.residuals_ = some_residuals(best.kernel.coordinates(Z), left_out, weights, of_residuals)
         self.intercept_ = intercept
         self.bandwidth_ = bandwidth_of(best.kernel)
         self.alpha_ = best.alpha.copy() if self._one_for_each_target else float(best.alpha[0])
@@ -242,7 +243,8 @@ Kernel or callable, default="gaussian"
     local_share_ : ndarray of shape (n_targets,)
         Share of the local regressions in the prediction.
     residuals_ : Residuals
-        Leave-one-out residuals at up to 4,000 points, from which intervals are computed.
+        Leave-one-out residuals at up to 4,000 points, from which intervals are computed. Where a metric was learned
+        from the same targets, they are scaled up to the size of residuals at points that the metric has not seen.
     intercept_ : ndarray of shape (n_targets,)
         Mean of the targets, or zero.
     metric_ : ndarray of shape (m, n_features)

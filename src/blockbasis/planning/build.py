@@ -213,13 +213,17 @@ class _Builder:
 
     def raised(self, draft: Draft, ranks: IntArray, known: NDArray[np.bool_] | None) -> Draft:
         """The draft with new bases where the rank is positive; ``known`` clusters keep their coordinates too."""
-        selected = np.flatnonzero(ranks)
-        new = make_bases(
-            self.construction, ranks, self.bases_stream, selected=selected, earlier=draft.bases, keep_samples=True
-        )
-        bases = list(draft.bases)
-        for i, basis in zip(selected.tolist(), new, strict=True):
-            bases[i] = basis
+        bases, selected, sizes = list(draft.bases), np.flatnonzero(ranks), self.construction.sizes
+        # Directions beside a diagonal part can be exhausted while its error remains: a tolerance then goes without it.
+        for rounds in (sizes.diagonal_rounds, 0) if self.plan.goal.tol is not None else (sizes.diagonal_rounds,):
+            own = replace(self.construction, sizes=replace(sizes, diagonal_rounds=rounds))
+            new = make_bases(own, ranks, self.bases_stream, selected=selected, earlier=draft.bases, keep_samples=True)
+            for i, basis in zip(selected.tolist(), new, strict=True):
+                bases[i] = basis
+            exhausted = [bases[i].diagonal.any() and bases[i].rank <= draft.bases[i].rank for i in selected]
+            selected = selected[np.array(exhausted, dtype=np.bool_)]
+            if not len(selected):
+                break
         unchanged = None if known is None else (draft, known)
         return sketched_draft(self.construction, bases, self.inner_stream, self.kept, unchanged)
 
