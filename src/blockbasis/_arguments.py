@@ -6,11 +6,10 @@ import json
 import warnings
 from collections.abc import Sized
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blockbasis._utils.typing import FloatArray
 from blockbasis._utils.validation import (
     check_choice,
     check_flag,
@@ -20,11 +19,14 @@ from blockbasis._utils.validation import (
     check_positive,
 )
 from blockbasis.construction.method import ALGORITHMS, INNERS, SAMPLINGS, Method
-from blockbasis.kernels import Kernel
 from blockbasis.kernels.description import describe_kernel
 from blockbasis.partition import Partition, Partitioner
 from blockbasis.planning.goal import DEFAULT_TOL, DEFAULTS, Goal
 from blockbasis.planning.plan import Plan, fingerprint
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
+    from blockbasis.kernels import Kernel
 
 
 def check_clusters(X: FloatArray, partition: Any, n_clusters: int | None, caller: str) -> Partitioner:

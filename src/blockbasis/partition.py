@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.cluster import KMeans, kmeans_plusplus
@@ -16,8 +16,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.neighbors import NearestNeighbors
 
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis._utils.validation import check_choice, check_labels
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
 
 PARTITIONS = ("kmeans", "kcenters", "random")
 

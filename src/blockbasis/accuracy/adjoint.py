@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blockbasis._utils.typing import Seed
 from blockbasis._utils.validation import check_rng
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import Seed
 
 
 def dot_test(A: Any, *, rng: Seed = None) -> float:

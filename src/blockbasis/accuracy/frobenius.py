@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from blockbasis._utils.linalg import unit_columns
 from blockbasis._utils.tiling import tiles
-from blockbasis._utils.typing import IntArray, Seed
 from blockbasis._utils.validation import check_integer, check_points, check_rng, check_shape
 from blockbasis.kernels import as_kernel
 from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.operators.error_estimate import ErrorEstimate as ErrorEstimate
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import IntArray, Seed
 
 
 def relative_error(

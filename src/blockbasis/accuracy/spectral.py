@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import linalg
 
 from blockbasis._utils.parallel import check_n_jobs, single_threaded
-from blockbasis._utils.typing import FloatArray, Seed
 from blockbasis._utils.validation import (
     check_fraction,
     check_integer,
@@ -23,6 +22,9 @@ from blockbasis.accuracy.spectrum import SpectralEstimate, dense, largest_modulu
 from blockbasis.kernels import as_kernel
 from blockbasis.operators.exact import ExactKernel
 from blockbasis.solvers.block_lanczos import extreme_eigenvalues
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, Seed
 
 #: Size of residuals that count as rounding, in units of eps |K|.
 _ROUNDING_UNITS = 100

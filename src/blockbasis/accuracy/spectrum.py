@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import linalg, sparse
@@ -17,10 +17,12 @@ from scipy.sparse.linalg import ArpackError, eigsh
 from blockbasis._utils.linalg import leading_eigenpairs, unit_columns
 from blockbasis._utils.parallel import single_threaded
 from blockbasis._utils.tiling import tiles
-from blockbasis._utils.typing import FloatArray, Seed
 from blockbasis._utils.validation import check_fraction, check_integer, check_positive, check_rng, check_symmetric
 from blockbasis.operators.product import RealOperator
 from blockbasis.solvers.block_lanczos import extreme_eigenvalues
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, Seed
 
 #: Dimension of a random subspace in excess of the rank.
 _OVERSAMPLING = 10

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from blockbasis._utils.typing import Seed
 from blockbasis._utils.validation import check_choice
 from blockbasis.baselines.bbf import bbf, bbf_paper
 from blockbasis.baselines.clra import clra
@@ -15,10 +14,13 @@ from blockbasis.baselines.meka import meka
 from blockbasis.baselines.nystrom import nystrom
 from blockbasis.baselines.nystrom_kmeans import nystrom_kmeans
 from blockbasis.baselines.nystrom_leverage import nystrom_leverage
-from blockbasis.baselines.protocol import Approximation
 from blockbasis.baselines.random_features import random_features
 from blockbasis.baselines.rpcholesky import rpcholesky
 from blockbasis.baselines.svd import svd
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import Seed
+    from blockbasis.baselines.protocol import Approximation
 
 METHODS: dict[str, Callable[..., Approximation]] = {
     "svd": svd,

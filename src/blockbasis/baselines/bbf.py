@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from blockbasis._api import factorize
 from blockbasis._utils.parallel import single_threaded
-from blockbasis._utils.typing import FloatArray, IntArray, Seed
 from blockbasis.baselines.protocol import (
     Approximation,
     Problem,
@@ -20,11 +19,14 @@ from blockbasis.baselines.protocol import (
     check_smallest_budget,
 )
 from blockbasis.kernels.evaluator import KernelMatrix
-from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.partition import Partition, kmeans
 from blockbasis.planning.costs import stored_floats
 from blockbasis.planning.paper_rule import energy_shares, least_rank
 from blockbasis.planning.search import default_clusters
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray, Seed
+    from blockbasis.operators.block_basis import BlockBasis
 
 #: Smallest exponent e of the tolerances 10**e between which the bisection searches: float64 resolves no smaller one.
 _MIN_EXPONENT = -16.0

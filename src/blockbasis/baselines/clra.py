@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from blockbasis._utils.linalg import leading_eigenpairs
 from blockbasis._utils.parallel import single_threaded
-from blockbasis._utils.typing import FloatArray, IntArray, Seed
 from blockbasis.baselines.protocol import Clustered, Problem, check_n_clusters, check_problem, largest_within_budget
 from blockbasis.construction.inner_matrix import exact_block, inner_of_blocks
 from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.operators.block_diagonal import BlockDiagonal
 from blockbasis.partition import Partition, kmeans
 from blockbasis.planning.costs import stored_floats
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray, Seed
 
 
 def clra(

@@ -6,14 +6,13 @@ import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import gammaln
 
 from blockbasis._utils.parallel import single_threaded
 from blockbasis._utils.tiling import tiles
-from blockbasis._utils.typing import FloatArray, IntArray, Seed
 from blockbasis._utils.validation import check_fraction, check_points, check_rng
 from blockbasis.baselines.protocol import Approximation
 from blockbasis.exceptions import AccuracyWarning
@@ -21,6 +20,9 @@ from blockbasis.kernels import Gaussian, as_kernel
 from blockbasis.operators.exact import ExactKernel
 from blockbasis.operators.product import RealOperator
 from blockbasis.partition import Partition, kcenters
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray, Seed
 
 #: Largest number of clusters that is tried; the search doubles the number, starting from 1.
 _MAX_CLUSTERS = 1024

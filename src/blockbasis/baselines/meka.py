@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 import numbers
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from blockbasis._utils.parallel import single_threaded
-from blockbasis._utils.typing import FloatArray, IntArray, Seed
 from blockbasis.baselines.protocol import Clustered, Problem, check_n_clusters, check_problem, largest_within_budget
 from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.operators.block_diagonal import BlockDiagonal
 from blockbasis.operators.inner import InnerMatrix
 from blockbasis.partition import Partition, kmeans
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray, Seed
 
 #: Number of columns sampled in a diagonal block, and of rows sampled for an off-diagonal block, per unit of rank: the
 #: values of the authors' code.

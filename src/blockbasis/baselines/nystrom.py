@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from blockbasis._utils.linalg import nystrom_factor
 from blockbasis._utils.parallel import single_threaded
-from blockbasis._utils.typing import FloatArray, Seed
 from blockbasis.baselines.protocol import LowRank, Problem, check_problem, low_rank, rounding_level
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, Seed
 
 #: Number of sampled columns per unit of rank: the value of the paper's section 4.2.
 OVERSAMPLING = 2

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from blockbasis._utils.parallel import single_threaded
-from blockbasis._utils.typing import Seed
 from blockbasis.baselines.nystrom import nystrom_operator
 from blockbasis.baselines.protocol import LowRank, check_problem
 from blockbasis.partition import kmeans
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import Seed
 
 
 def nystrom_kmeans(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from blockbasis._utils.parallel import single_threaded
-from blockbasis._utils.typing import Seed
 from blockbasis.accuracy.spectrum import leverage_scores
 from blockbasis.baselines.nystrom import OVERSAMPLING, nystrom_operator
 from blockbasis.baselines.protocol import LowRank, check_problem
 from blockbasis.operators.exact import ExactKernel
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import Seed
 
 
 def nystrom_leverage(

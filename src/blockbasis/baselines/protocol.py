@@ -5,17 +5,19 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blockbasis._utils.typing import FloatArray, Seed
 from blockbasis._utils.validation import check_integer, check_memory, check_points, check_rng
 from blockbasis.kernels import as_kernel
 from blockbasis.kernels.evaluator import KernelMatrix, check_function
-from blockbasis.operators.block_diagonal import BlockDiagonal
-from blockbasis.operators.inner import InnerMatrix
 from blockbasis.operators.product import RealOperator
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, Seed
+    from blockbasis.operators.block_diagonal import BlockDiagonal
+    from blockbasis.operators.inner import InnerMatrix
 
 #: Default number of clusters of "meka" and "clra": the default of MEKA's authors.
 DEFAULT_CLUSTERS = 10

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import linalg
 
 from blockbasis._utils.parallel import single_threaded
-from blockbasis._utils.typing import FloatArray, IntArray, Seed
 from blockbasis.baselines.protocol import LowRank, Problem, check_problem, low_rank
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray, Seed
 
 #: Number of pivots proposed at a time: small enough that their residual block is cheap, large enough for BLAS-3.
 _BLOCK = 100

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse.linalg import ArpackError
 
 from blockbasis._utils.linalg import leading_eigenpairs
 from blockbasis._utils.parallel import single_threaded
-from blockbasis._utils.typing import FloatArray, Seed
 from blockbasis.accuracy.spectrum import lanczos, sparsified
 from blockbasis.baselines.protocol import LowRank, Problem, check_problem, low_rank
 from blockbasis.operators.exact import ExactKernel
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, Seed
 
 #: Largest numbers of points for which LAPACK decomposes the dense matrix, and for which ARPACK gets a dense matrix
 #: (2 GiB in float64).

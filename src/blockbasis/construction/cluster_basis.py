@@ -10,19 +10,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import linalg
 from scipy.optimize import isotonic_regression
 
 from blockbasis._utils.linalg import shifted_cholesky
-from blockbasis._utils.typing import FloatArray, Index, IntArray
 from blockbasis.construction.diagonal import directions_and_diagonal
 from blockbasis.construction.directions import OVERSAMPLING, Directions, residual_profile
-from blockbasis.construction.method import SampleSizes
 from blockbasis.construction.sampling import SampledBlock, energy_sampling, sample_block
 from blockbasis.kernels.evaluator import KernelMatrix, coincidences
-from blockbasis.partition import Partition
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, Index, IntArray
+    from blockbasis.construction.method import SampleSizes
+    from blockbasis.partition import Partition
 
 #: The basis of a cluster is the identity where its rank exceeds this share of its points.
 IDENTITY_SHARE = 0.75

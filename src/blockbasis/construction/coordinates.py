@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import linalg
 
-from blockbasis._utils.typing import FloatArray, IntArray
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
 
 #: Pivoted QR stops where |R_jj| / |R_11| is smaller than this.
 _PIVOT_TOLERANCE = 1e-12

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from blockbasis._utils.parallel import map_threads
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.construction.cluster_basis import ClusterBasis
 from blockbasis.construction.coordinates import determining_rows, row_pseudo_inverse
 from blockbasis.construction.inner_matrix import exact_block, inner_of_blocks
 from blockbasis.construction.method import ACCURATE, Method
 from blockbasis.construction.paper import column_pool, pairwise_block, paper_basis
 from blockbasis.construction.pipeline import draw_columns
-from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.operators.block_diagonal import BlockDiagonal
 from blockbasis.operators.cross import CrossBlockBasis
 from blockbasis.operators.entries import Entries
-from blockbasis.partition import Partition
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
+    from blockbasis.kernels.evaluator import KernelMatrix
+    from blockbasis.partition import Partition
 
 
 def cross_factorization(

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from blockbasis._utils.linalg import diagonal_of, semidefinite_part, symmetric
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.construction.coordinates import determining_rows, row_pseudo_inverse
 from blockbasis.construction.directions import (
     OVERSAMPLING,
@@ -21,9 +20,10 @@ from blockbasis.construction.directions import (
     power_iteration,
     rotated_directions,
 )
-from blockbasis.construction.method import SampleSizes
 
 if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
+    from blockbasis.construction.method import SampleSizes
     from blockbasis.construction.sampling import SampledBlock
     from blockbasis.kernels.evaluator import KernelMatrix
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from blockbasis._utils.linalg import column_energies, leading_eigenpairs
-from blockbasis._utils.typing import FloatArray
 
 if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
     from blockbasis.construction.sampling import SampledBlock
 
 #: Random directions beyond the rank, and power iterations, of a randomized singular value decomposition.

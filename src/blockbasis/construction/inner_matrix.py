@@ -19,19 +19,19 @@ from numpy.typing import NDArray
 from blockbasis._utils.linalg import leading_eigenpairs, symmetric
 from blockbasis._utils.parallel import map_threads
 from blockbasis._utils.tiling import offsets, tiles
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.construction.coordinates import determining_rows, row_pseudo_inverse
 from blockbasis.construction.diagonal import fit_core
-from blockbasis.construction.method import SampleSizes
 from blockbasis.construction.sampling import cluster_energies
 from blockbasis.construction.semidefinite import semidefinite_inner
-from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.operators.inner import InnerMatrix, Panel
-from blockbasis.partition import Partition
 
 if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
     from blockbasis.construction.cluster_basis import ClusterBasis
+    from blockbasis.construction.method import SampleSizes
+    from blockbasis.kernels.evaluator import KernelMatrix
     from blockbasis.operators.block_basis import BlockBasis
+    from blockbasis.partition import Partition
 
 #: Least number of determining rows for each unit of rank where they are most of the points of a cluster.
 _MIN_ROWS_PER_RANK = 2

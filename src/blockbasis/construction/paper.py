@@ -7,15 +7,19 @@ for every pair of clusters.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from blockbasis._utils.parallel import map_threads
-from blockbasis._utils.typing import FloatArray, Index, IntArray
 from blockbasis.construction.cluster_basis import ClusterBasis, fitted_coefficients
 from blockbasis.construction.coordinates import determining_rows, row_pseudo_inverse, tournament
 from blockbasis.construction.sampling import ColumnSample, unscaled
-from blockbasis.kernels.evaluator import KernelMatrix
-from blockbasis.partition import Partition
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, Index, IntArray
+    from blockbasis.kernels.evaluator import KernelMatrix
+    from blockbasis.partition import Partition
 
 #: The paper's q of Algorithm 1, and q and l of Algorithm 4.
 SAMPLING_ITERATIONS = 2

@@ -10,15 +10,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from blockbasis._utils.linalg import column_energies
 from blockbasis._utils.tiling import tiles
-from blockbasis._utils.typing import FloatArray, IntArray
-from blockbasis.construction.method import SampleSizes
 from blockbasis.kernels.evaluator import CachedKernelMatrix, KernelMatrix, coincidences
-from blockbasis.partition import Partition
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
+    from blockbasis.construction.method import SampleSizes
+    from blockbasis.partition import Partition
 
 #: Columns for each unit of rank, for the methods that follow the paper's setting of 2r columns.
 PLAIN_COLUMNS_PER_RANK = 2

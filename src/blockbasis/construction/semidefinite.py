@@ -9,15 +9,17 @@ squared norm of the dropped blocks.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import linalg
 
 from blockbasis._utils.linalg import DEFINITE, negative_eigenpairs
 from blockbasis._utils.tiled_cholesky import factorize_in_place
-from blockbasis._utils.typing import FloatArray
-from blockbasis.operators.inner import InnerMatrix
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
+    from blockbasis.operators.inner import InnerMatrix
 
 #: Negative eigenvalues below this many rounding units of the largest diagonal entry are rounding errors.
 _ROUNDINGS = 10.0

@@ -8,12 +8,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
 from blockbasis._utils.files import replacing
-from blockbasis._utils.typing import FloatArray
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 #: Environment variables with the directories of the user's data sets and of the cache.
 DATA_HOME = "BLOCKBASIS_DATA"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blockbasis._utils.typing import FloatArray
 from blockbasis._utils.validation import check_points
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,15 +8,17 @@ import zipfile
 from codecs import BOM_UTF8
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from blockbasis._utils.machine import available_memory
-from blockbasis._utils.typing import FloatArray
 from blockbasis.datasets.cache import reading, reason
 from blockbasis.datasets.csvfile import Contents, find_column, read_csv
 from blockbasis.datasets.dataset import Dataset
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 #: Largest number of column names in a description.
 _NAMES_SHOWN = 100

@@ -6,11 +6,10 @@ import os
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blockbasis._utils.typing import FloatArray
 from blockbasis._utils.validation import check_choice, check_flag
 from blockbasis.datasets.cache import (
     DATA_HOME,
@@ -23,6 +22,9 @@ from blockbasis.datasets.cache import (
 )
 from blockbasis.datasets.dataset import Dataset, standardized
 from blockbasis.datasets.recipes import PENDIGITS_TRAINING, RECIPES, Arrays, Recipe
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 _ALIASES = {"covertype": "covtype"}
 #: Data sets that are the first rows of another data set: its name and the number of rows.

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blockbasis._utils.typing import FloatArray, IntArray, Seed
 from blockbasis._utils.validation import check_integer, check_positive, check_rng
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray, Seed
 
 #: Fractions of the points in the two inner clusters, and in the small clusters on the boundary.
 _INNER_SHARES = (0.2, 0.1)

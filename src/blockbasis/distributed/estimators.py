@@ -7,7 +7,7 @@ size, and the sums are solved here: see `blockbasis.estimators._ridge_sums`.
 from __future__ import annotations
 
 import copy
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 
 import dask
@@ -27,7 +27,9 @@ from blockbasis.estimators._stream import Batch
 from blockbasis.estimators._streamed_ridge import sample_rows
 from blockbasis.estimators.classifier import KernelRidgeClassifier
 from blockbasis.estimators.ridge import KernelRidge
-from blockbasis.streaming.functions import BasisFunctions
+
+if TYPE_CHECKING:
+    from blockbasis.streaming.functions import BasisFunctions
 
 
 class DaskEstimator(BaseEstimator):

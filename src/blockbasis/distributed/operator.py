@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dask
 import dask.array as da
@@ -13,16 +13,18 @@ import numpy.typing as npt
 
 from blockbasis._utils.parallel import cores
 from blockbasis._utils.tiling import offsets
-from blockbasis._utils.typing import FloatArray
 from blockbasis._utils.validation import check_points, check_positive
 from blockbasis.distributed import parts as tasks
 from blockbasis.distributed.client import accumulated, check_open, finished, gathered, sent, submitted, summed
 from blockbasis.distributed.rows import DaskRows
-from blockbasis.operators.block_basis import BlockBasis
-from blockbasis.operators.error_estimate import ErrorEstimate
 from blockbasis.solvers.iterative import Solution
 from blockbasis.streaming.factorization import orthonormal
-from blockbasis.streaming.functions import BasisFunctions
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
+    from blockbasis.operators.block_basis import BlockBasis
+    from blockbasis.operators.error_estimate import ErrorEstimate
+    from blockbasis.streaming.functions import BasisFunctions
 
 #: Relative residual of a direct solution that counts as solved.
 _SOLVED = 1e-6

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from blockbasis._utils.parallel import single_threaded
-from blockbasis._utils.typing import FloatArray
 from blockbasis.distributed.rows import BlockRows
 from blockbasis.estimators._ridge_sums import RidgeSums
 from blockbasis.operators.block_diagonal import BlockDiagonal
 from blockbasis.streaming.factorization import evaluated
 from blockbasis.streaming.functions import BasisFunctions, ClusterValues
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dask
 import dask.array as da
@@ -13,9 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from blockbasis._utils.tiling import offsets
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.distributed.client import gathered, submitted
 from blockbasis.streaming.sources import ArrayRows, ParquetRows, Rows
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
 
 
 class BlockRows(ArrayRows):

@@ -6,11 +6,10 @@ import json
 import os
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blockbasis._utils.typing import FloatArray
 from blockbasis.distributed.client import checked_client, finished, gathered, sent, submitted
 from blockbasis.distributed.operator import DistributedBlockBasis, Parts
 from blockbasis.distributed.parts import Part
@@ -24,6 +23,9 @@ from blockbasis.operators.storage import save as save_file
 from blockbasis.operators.structure import numbers, require
 from blockbasis.partition import Partition
 from blockbasis.streaming.functions import BasisFunctions
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 _MANIFEST, _FUNCTIONS = "manifest.json", "functions.bbf"
 

@@ -6,11 +6,11 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import linalg
 
-from blockbasis.estimators._comparison import Comparison
 from blockbasis.estimators._metric_learning import (
     START,
     Grid,
@@ -23,7 +23,10 @@ from blockbasis.estimators._metric_learning import (
     tuned,
 )
 from blockbasis.estimators._trials import Candidate, Trial
-from blockbasis.kernels import RadialKernel
+
+if TYPE_CHECKING:
+    from blockbasis.estimators._comparison import Comparison
+    from blockbasis.kernels import RadialKernel
 
 #: Maximum number of rounds of a metric.
 _ROUNDS = 6

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
-from typing import Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -20,15 +20,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from blockbasis._api import factorize, plan
 from blockbasis._utils.parallel import check_n_jobs
-from blockbasis._utils.typing import FloatArray
 from blockbasis._utils.validation import check_choice, check_integer, check_memory, check_positive
 from blockbasis.estimators._saving import described, recovered
 from blockbasis.estimators._structure import check_attributes, check_outputs
 from blockbasis.kernels import RADIAL_KERNELS, Kernel, RadialKernel, WithMetric, as_kernel
-from blockbasis.operators.block_basis import BlockBasis
-from blockbasis.partition import Partition
 from blockbasis.planning.costs import dense_floats
 from blockbasis.planning.search import default_clusters
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
+    from blockbasis.operators.block_basis import BlockBasis
+    from blockbasis.partition import Partition
 
 #: Defaults where tol, memory and rank are None: up to EXACT_POINTS points the dense matrix is stored, and with more
 #: points FLOATS_PER_POINT floats for each point.

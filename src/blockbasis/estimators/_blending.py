@@ -8,13 +8,15 @@ are continuous, and so is the prediction.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from blockbasis._utils.tiling import tiles
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.partition import Partition, nearest
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
 
 #: Mean number of clusters, beyond the nearest, that have a positive weight at a training point.
 _OTHERS = 0.6

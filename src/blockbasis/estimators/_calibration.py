@@ -9,12 +9,14 @@ Advances in Large Margin Classifiers (2000), 61-74.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import optimize
 from scipy.special import log_softmax
 
-from blockbasis._utils.typing import FloatArray, IntArray
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
 
 #: Bounds of the logarithms of slope and power. Without them the log-loss of separable classes has no minimum.
 _BOUNDS = (-5.0, 5.0)

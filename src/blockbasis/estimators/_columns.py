@@ -8,10 +8,12 @@ the distances, and asinh makes the extreme values smaller.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from blockbasis._utils.typing import FloatArray, IntArray
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
 
 #: A column has heavy tails if its largest deviation from the median exceeds the median deviation by this factor.
 _HEAVY = 30

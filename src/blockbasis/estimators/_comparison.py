@@ -10,12 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.estimators._calibration import calibrated
-from blockbasis.estimators._metric_learning import Regression, Sample
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
+    from blockbasis.estimators._metric_learning import Regression, Sample
 
 
 @dataclass(frozen=True, eq=False)

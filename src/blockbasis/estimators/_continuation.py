@@ -10,18 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import linalg
 
 from blockbasis._utils.linalg import shifted_cholesky, symmetric
 from blockbasis._utils.parallel import map_threads, single_threaded
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.estimators._blending import Blend
 from blockbasis.estimators._expansion import Expansion
-from blockbasis.kernels import Kernel
 from blockbasis.operators.block_basis import BlockBasis, held_diagonal
 from blockbasis.partition import Partition, nearest_points, two_nearest
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
+    from blockbasis.kernels import Kernel
 
 #: Number of kernel columns per unit of rank that a continuation has in addition to the landmarks of the basis.
 POINTS_PER_RANK = 1

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import linalg
@@ -16,8 +17,10 @@ from blockbasis._utils.linalg import exponents_of
 from blockbasis._utils.parallel import single_threaded
 from blockbasis._utils.progress import counting
 from blockbasis._utils.tiling import tiles
-from blockbasis._utils.typing import FloatArray
-from blockbasis.kernels import Kernel
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
+    from blockbasis.kernels import Kernel
 
 #: Above this number of points, the matrix is in float32 if the ridge permits it, at half of the memory and time.
 _DOUBLE_POINTS = 16_000

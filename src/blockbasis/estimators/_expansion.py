@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from blockbasis._utils.parallel import map_threads, single_threaded
 from blockbasis._utils.tiling import tiles
-from blockbasis._utils.typing import FloatArray
 from blockbasis.estimators._blending import Blend
-from blockbasis.kernels import Kernel
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
+    from blockbasis.kernels import Kernel
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -11,14 +12,16 @@ from scipy.sparse import csr_array
 from blockbasis._utils.linalg import eigenpairs, energy_of, leading_eigenpairs, nystrom_factor, symmetric
 from blockbasis._utils.parallel import map_threads, single_threaded
 from blockbasis._utils.tiling import tiles
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.estimators._blending import by_cluster
 from blockbasis.estimators._expansion import kernel_rows
-from blockbasis.kernels import Kernel
-from blockbasis.operators.block_basis import BlockBasis
-from blockbasis.operators.inner import InnerMatrix
 from blockbasis.operators.shortening import held_variance, shortened
 from blockbasis.solvers.components import rank_slices
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
+    from blockbasis.kernels import Kernel
+    from blockbasis.operators.block_basis import BlockBasis
+    from blockbasis.operators.inner import InnerMatrix
 
 #: Inner matrices with more columns than _DECOMPOSED are replaced by subspace iterations, with _PRODUCTS products and
 #: _MORE_VECTORS vectors beyond the number of components.

@@ -11,11 +11,13 @@ Journal of the American Statistical Association 113 (2018), 1094-1111, section 5
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
-from blockbasis._utils.typing import FloatArray, IntArray
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
 
 #: Maximum number of points whose residuals are stored.
 _POINTS = 4_000

@@ -12,17 +12,19 @@ import math
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy import linalg, optimize
 from scipy.linalg import lapack
 
 from blockbasis._utils.parallel import single_threaded
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.kernels import Kernel, Scaled, Sum, White
 from blockbasis.kernels.hyperparameters import are_lengths, log_parameters, sensitivities, with_log_parameters
 from blockbasis.partition import nearest_points
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
 
 #: Numbers of points of the random sample and of a patch, and number of patches.
 SAMPLE_POINTS = 1_500

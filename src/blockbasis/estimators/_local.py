@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from scipy import linalg
@@ -19,9 +19,11 @@ from blockbasis._utils.parallel import map_threads, single_threaded
 from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.estimators._blending import Blend
 from blockbasis.estimators._continuation import ROUNDING, Surroundings, among, mapped
-from blockbasis.estimators._expansion import Expansion
-from blockbasis.kernels import Kernel
-from blockbasis.operators.block_basis import BlockBasis
+
+if TYPE_CHECKING:
+    from blockbasis.estimators._expansion import Expansion
+    from blockbasis.kernels import Kernel
+    from blockbasis.operators.block_basis import BlockBasis
 
 #: For each cluster, the weights of its kernel columns, with one column for each target.
 LocalWeights: TypeAlias = tuple[FloatArray, ...]

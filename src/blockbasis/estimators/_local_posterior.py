@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -24,13 +24,15 @@ from scipy.linalg import blas
 from blockbasis._utils.linalg import shifted_cholesky, symmetric
 from blockbasis._utils.parallel import map_threads, single_threaded
 from blockbasis._utils.tiling import tiles
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.estimators._blending import Blend
 from blockbasis.estimators._continuation import among, some_of, with_neighbours
 from blockbasis.estimators._expansion import Expansion, kernel_rows
-from blockbasis.estimators._posterior import Posterior
-from blockbasis.kernels import Kernel
 from blockbasis.partition import QUICK, Partition, kmeans, nearest, nearest_points
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
+    from blockbasis.estimators._posterior import Posterior
+    from blockbasis.kernels import Kernel
 
 #: Inducing points, points of a cluster, and points of a neighbourhood at most. A neighbourhood has about twice the
 #: points of its cluster: clusters of 300 points lose more of the data across gaps, and save a quarter of the time.

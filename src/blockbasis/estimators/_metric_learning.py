@@ -20,17 +20,19 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from scipy import linalg
 from sklearn.ensemble import ExtraTreesRegressor
 
 from blockbasis._utils.linalg import eigenpairs
-from blockbasis._utils.typing import FloatArray
 from blockbasis.estimators._exact_ridge import leave_one_out, walk
 from blockbasis.kernels import Kernel, RadialKernel, WithMetric, squared_distances
 from blockbasis.kernels.linear_map import LinearMap
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 #: Added to the eigenvalues of M, relative to the largest, so that later rounds can use every direction again.
 _FLOOR = 1e-6

@@ -9,13 +9,16 @@ the whole sample fits its targets by chance and those of the halves do not, the 
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import linalg
 
-from blockbasis._utils.typing import FloatArray
 from blockbasis.estimators._metric_learning import FREE, START, Grid, OutOfTime, Sample, rounds, tuned, with_matrix
-from blockbasis.estimators._trials import Trial
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
+    from blockbasis.estimators._trials import Trial
 
 #: Rounds of the metric of a half, at most.
 _ROUNDS = 6
@@ -60,7 +63,7 @@ def _matrix_of_half(trial: Trial, sample: Sample, own: FloatArray, grid: Grid) -
     if kind == "none":
         return fitted.whole_kernel()(sample.X)
     weights = None if sample.weights is None else sample.weights[own]
-    half = Sample(sample.X[own], sample.Y[own], weights, sample.deadline)
+    half = Sample(sample.X[own], sample.Y[own], weights, sample.deadline, sample.cancelled)
     best = tuned(half, trial.candidate.family, np.ones(sample.X.shape[1]), START, grid)
     for better in rounds(half, best, kind, _ROUNDS, grid, fitted.place):
         best = better

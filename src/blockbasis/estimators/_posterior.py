@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import csr_array, triu
@@ -11,13 +12,15 @@ from scipy.sparse import csr_array, triu
 from blockbasis._utils.linalg import diagonal_of, semidefinite_part, symmetric
 from blockbasis._utils.parallel import map_threads, single_threaded
 from blockbasis._utils.tiling import tiles
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.estimators._expansion import Expansion, kernel_rows
-from blockbasis.kernels import Kernel
-from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.shortening import held_variance, largest_variances, shortened, variance_roots
 from blockbasis.solvers.components import rank_slices
-from blockbasis.solvers.ridge_system import RidgeSystem
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
+    from blockbasis.kernels import Kernel
+    from blockbasis.operators.block_basis import BlockBasis
+    from blockbasis.solvers.ridge_system import RidgeSystem
 
 #: Borders between clusters are narrower by this factor for deviations than for the mean, because the extension of a
 #: basis does not use the points beyond the border of its cluster.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import compress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -12,7 +12,6 @@ from sklearn.utils.validation import _check_sample_weight
 
 from blockbasis._utils.linalg import exponents_of
 from blockbasis._utils.progress import reporting
-from blockbasis._utils.typing import FloatArray
 from blockbasis._utils.validation import check_choice, check_positive
 from blockbasis.estimators._base import candidate_bandwidths, has_bandwidth, make_kernel
 from blockbasis.estimators._columns import ColumnMap, standardized
@@ -36,7 +35,10 @@ from blockbasis.estimators._search import METRICS, Task, importances, search
 from blockbasis.estimators._streamed_ridge import StreamedRidge
 from blockbasis.estimators._trials import Candidate, Found
 from blockbasis.kernels import Gaussian, RadialKernel
-from blockbasis.operators.block_basis import BlockBasis
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
+    from blockbasis.operators.block_basis import BlockBasis
 
 #: If the mean variance that a compression loses is below this multiple of the ridge, no local regression is fitted.
 _NEGLIGIBLE = 1e-2

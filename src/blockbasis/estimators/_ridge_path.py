@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis._utils.validation import check_positive
-from blockbasis.estimators._continuation import Surroundings
-from blockbasis.estimators._local import LocalWeights
-from blockbasis.estimators._trials import Found
-from blockbasis.kernels import Kernel
-from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.solvers.ridge_system import RidgeSystem
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
+    from blockbasis.estimators._continuation import Surroundings
+    from blockbasis.estimators._local import LocalWeights
+    from blockbasis.estimators._trials import Found
+    from blockbasis.kernels import Kernel
+    from blockbasis.operators.block_basis import BlockBasis
 
 
 @dataclass(frozen=True, eq=False)

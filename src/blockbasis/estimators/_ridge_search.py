@@ -7,12 +7,11 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import is_classifier
 
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis._utils.validation import check_choice, check_flag, check_positive
 from blockbasis.estimators._base import bandwidth_of, has_bandwidth, make_kernel
 from blockbasis.estimators._columns import View, as_they_are, heavy_tails, standardized
@@ -25,6 +24,9 @@ from blockbasis.estimators._trials import Candidate, Found, search_results
 from blockbasis.estimators.ridge import KernelRidge
 from blockbasis.exceptions import PerformanceWarning
 from blockbasis.kernels import Gaussian, Laplacian, Matern, RadialKernel
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
 
 _FAMILIES: tuple[RadialKernel, ...] = (Laplacian(1.0), Gaussian(1.0), Matern(1.0, nu=1.5))
 #: Up to so many points the kernel matrix itself is solved with, where nothing else is asked for: rough kernels, which

@@ -12,15 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from blockbasis._utils.linalg import eigenpairs, symmetric
 from blockbasis._utils.parallel import single_threaded
-from blockbasis._utils.typing import FloatArray, IntArray
-from blockbasis.operators.inner import InnerMatrix
 from blockbasis.solvers.components import factorize_shifted, rank_slices
-from blockbasis.streaming.functions import BasisFunctions, ClusterValues
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
+    from blockbasis.operators.inner import InnerMatrix
+    from blockbasis.streaming.functions import BasisFunctions, ClusterValues
 
 #: Eigenvalues of G below this share of the largest are rounding.
 _NEGLIGIBLE = 1e-14

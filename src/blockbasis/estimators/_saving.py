@@ -7,11 +7,10 @@ attribute.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blockbasis._utils.typing import FloatArray
 from blockbasis.estimators._blending import Blend
 from blockbasis.estimators._calibration import Calibration
 from blockbasis.estimators._columns import ColumnMap
@@ -36,6 +35,9 @@ from blockbasis.operators.storage import (
     useless_kernel,
 )
 from blockbasis.operators.structure import require
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 _TAG = "__kind__"
 #: Types of arrays that ``fit`` sets.

@@ -14,16 +14,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from scipy import linalg
 
 from blockbasis._utils.parallel import map_threads, single_threaded
 from blockbasis._utils.progress import advancing
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.estimators._attempt import Attempt, WithoutMetric, place_of, without_metric
-from blockbasis.estimators._columns import View
 from blockbasis.estimators._comparison import Comparison, no_worse
 from blockbasis.estimators._exact_ridge import rows_of_walk
 from blockbasis.estimators._metric_learning import (
@@ -39,6 +37,10 @@ from blockbasis.estimators._optimism import optimism
 from blockbasis.estimators._trials import Candidate, Found, Trial, name_of
 from blockbasis.kernels import Kernel, RadialKernel, WithMetric
 from blockbasis.kernels.linear_map import LinearMap
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
+    from blockbasis.estimators._columns import View
 
 T = TypeVar("T")
 #: A candidate that reached a stage, and its regression of the previous stage.

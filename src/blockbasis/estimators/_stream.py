@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from blockbasis._utils.typing import FloatArray
 from blockbasis.estimators._blending import Blend
 from blockbasis.estimators._expansion import Expansion
 from blockbasis.estimators._ridge_sums import RidgeSums
-from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.streaming.functions import BasisFunctions
 from blockbasis.streaming.sources import as_rows, is_streamed
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
+    from blockbasis.operators.block_basis import BlockBasis
 
 #: Rows of the sample that choose the ridge and show the residuals: at most so many, and at most this share.
 _HELD_OUT = 2_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,16 +10,18 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array
 
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis._utils.validation import check_flag
 from blockbasis.estimators._base import all_or_nothing
 from blockbasis.estimators._calibration import Calibration, calibrated, class_targets, winners
-from blockbasis.estimators._expansion import Expansion
 from blockbasis.estimators._intervals import Residuals
 from blockbasis.estimators._stream import Solved, targets_in_memory
 from blockbasis.estimators._streamed_ridge import StreamedRidge
-from blockbasis.kernels import Kernel
 from blockbasis.streaming.sources import ArrayRows, is_streamed
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
+    from blockbasis.estimators._expansion import Expansion
+    from blockbasis.kernels import Kernel
 
 
 class StreamedRegressor(StreamedRidge):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from blockbasis._utils.typing import FloatArray
 from blockbasis.estimators._base import KernelEstimator, all_or_nothing
 from blockbasis.estimators._blending import Blend
 from blockbasis.estimators._expansion import Expansion
@@ -16,10 +15,13 @@ from blockbasis.estimators._posterior import Posterior
 from blockbasis.estimators._ridge_sums import RidgeSums
 from blockbasis.estimators._stream import targets_in_memory
 from blockbasis.estimators._streamed_ridge import sample_rows
-from blockbasis.estimators._trend import Trend
-from blockbasis.kernels import Kernel
 from blockbasis.streaming.functions import BasisFunctions
 from blockbasis.streaming.sources import ArrayRows, as_rows, is_streamed
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
+    from blockbasis.estimators._trend import Trend
+    from blockbasis.kernels import Kernel
 
 
 @dataclass(frozen=True, eq=False)

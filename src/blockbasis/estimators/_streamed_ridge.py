@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -19,9 +19,11 @@ from blockbasis.estimators._base import KernelEstimator, bandwidth_of, make_kern
 from blockbasis.estimators._ridge_path import Choices, check_alphas
 from blockbasis.estimators._ridge_sums import RidgeSums
 from blockbasis.estimators._stream import Batch, Solved, Stream, sums_of, targets_in_memory
-from blockbasis.kernels import Kernel
-from blockbasis.streaming.functions import BasisFunctions
 from blockbasis.streaming.sources import SAMPLE_ROWS, ArrayRows, Rows, as_rows, is_streamed
+
+if TYPE_CHECKING:
+    from blockbasis.kernels import Kernel
+    from blockbasis.streaming.functions import BasisFunctions
 
 #: Least number of far points that new clusters are made for.
 _FEWEST = 10

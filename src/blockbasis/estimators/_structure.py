@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blockbasis._utils.typing import FloatArray
 from blockbasis._utils.validation import check_threads
 from blockbasis.estimators._blending import Blend
 from blockbasis.estimators._calibration import Calibration
@@ -20,6 +19,9 @@ from blockbasis.estimators._posterior import Posterior
 from blockbasis.estimators._trend import Trend
 from blockbasis.kernels import Kernel
 from blockbasis.operators.structure import numbers, require
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 
 def check_attributes(cls: type[Any], parameters: dict[str, Any], fitted: dict[str, Any]) -> None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blockbasis._utils.typing import FloatArray
-from blockbasis.estimators._columns import View
-from blockbasis.estimators._metric_learning import Regression
-from blockbasis.kernels import Kernel, RadialKernel
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
+    from blockbasis.estimators._columns import View
+    from blockbasis.estimators._metric_learning import Regression
+    from blockbasis.kernels import Kernel, RadialKernel
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,6 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis._utils.validation import check_flag
 from blockbasis.estimators._base import all_or_nothing, bandwidth_of
 from blockbasis.estimators._calibration import Calibration, calibrated, class_targets, winners
@@ -21,9 +20,12 @@ from blockbasis.estimators._ridge_base import KernelRidgeEstimator
 from blockbasis.estimators._ridge_path import Choices, Fit, Record, cv_results
 from blockbasis.estimators._stream import Batch, by_pieces
 from blockbasis.estimators._streamed_models import StreamedClassifier
-from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.storage import storable
 from blockbasis.streaming.sources import is_streamed
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
+    from blockbasis.operators.block_basis import BlockBasis
 
 
 class RidgeClassifier(StreamedClassifier, ClassifierMixin, KernelRidgeEstimator):

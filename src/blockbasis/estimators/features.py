@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -12,8 +12,10 @@ from blockbasis._utils.progress import reporting
 from blockbasis._utils.validation import check_choice, check_integer
 from blockbasis.estimators._base import KernelEstimator, all_or_nothing, bandwidth_of
 from blockbasis.estimators._feature_map import FeatureMap, leading_root, left_out, own_roots
-from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.storage import storable
+
+if TYPE_CHECKING:
+    from blockbasis.operators.block_basis import BlockBasis
 
 #: In sparse features, at least this share of the components is shared by all clusters.
 _SHARED = 0.25

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from blockbasis._utils import machine
 from blockbasis._utils.progress import reporting
-from blockbasis._utils.typing import FloatArray
 from blockbasis._utils.validation import (
     check_choice,
     check_flag,
@@ -37,11 +36,14 @@ from blockbasis.estimators._posterior import Posterior, compressed_likelihood, w
 from blockbasis.estimators._stream import by_pieces
 from blockbasis.estimators._streamed_process import ChosenPrior, StreamedProcess
 from blockbasis.estimators._trend import TRENDS, Trend, column_scales, largest
-from blockbasis.kernels import Kernel
 from blockbasis.operators.storage import storable
 from blockbasis.planning.costs import dense_floats
 from blockbasis.solvers.ridge_system import RidgeSystem
 from blockbasis.streaming.sources import is_streamed
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
+    from blockbasis.kernels import Kernel
 
 #: Noise at the start of a search, as a share of the variance of the targets.
 _START_NOISE = 0.1

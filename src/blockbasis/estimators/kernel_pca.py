@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from blockbasis._utils.linalg import leading_eigenpairs
-from blockbasis._utils.typing import FloatArray
 from blockbasis._utils.validation import check_integer
 from blockbasis.estimators._base import KernelEstimator, all_or_nothing, bandwidth_of
 from blockbasis.estimators._continuation import extended
-from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.storage import storable
 from blockbasis.solvers.eigen import Eigenpairs, with_signs
 from blockbasis.solvers.woodbury import congruent, orthonormalizing, triangular_solve
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
+    from blockbasis.operators.block_basis import BlockBasis
 
 #: Eigenvalues below this share of the largest count as zero, as in scikit-learn.
 _NEGLIGIBLE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-7}

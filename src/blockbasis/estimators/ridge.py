@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from blockbasis._utils.linalg import exponents_of
-from blockbasis._utils.typing import FloatArray
 from blockbasis._utils.validation import check_flag, check_fraction
 from blockbasis.estimators._base import all_or_nothing, bandwidth_of
 from blockbasis.estimators._exact_ridge import mean_square
-from blockbasis.estimators._expansion import Expansion
 from blockbasis.estimators._intervals import Residuals, some_residuals
 from blockbasis.estimators._ridge_base import KernelRidgeEstimator
 from blockbasis.estimators._ridge_path import Choices, Fit, Record, cv_results
@@ -22,6 +20,10 @@ from blockbasis.estimators._stream import Batch, by_pieces
 from blockbasis.estimators._streamed_models import StreamedRegressor
 from blockbasis.operators.storage import storable
 from blockbasis.streaming.sources import is_streamed
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
+    from blockbasis.estimators._expansion import Expansion
 
 
 class RidgeRegressor(StreamedRegressor, MultiOutputMixin, RegressorMixin, KernelRidgeEstimator):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from blockbasis._utils.progress import reporting
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.estimators._calibration import calibrated
-from blockbasis.estimators._ridge_path import Choices, Fit, Record
 from blockbasis.estimators._ridge_search import RidgeSearch
 from blockbasis.estimators.classifier import RidgeClassifier
 from blockbasis.estimators.ridge import RidgeRegressor
 from blockbasis.operators.storage import storable
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
+    from blockbasis.estimators._ridge_path import Choices, Fit, Record
 
 
 @storable

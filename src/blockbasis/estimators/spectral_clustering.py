@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import linalg
@@ -11,13 +11,15 @@ from sklearn.cluster import KMeans
 
 from blockbasis._utils.linalg import leading_eigenpairs
 from blockbasis._utils.parallel import single_threaded
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis._utils.validation import check_choice, check_integer
 from blockbasis.estimators._base import KernelEstimator, all_or_nothing, bandwidth_of
-from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.storage import storable
 from blockbasis.solvers.eigen import with_signs
 from blockbasis.solvers.woodbury import congruent, orthonormalizing, triangular_solve
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
+    from blockbasis.operators.block_basis import BlockBasis
 
 _ASSIGNMENTS = ("kmeans", "cluster_qr")
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blockbasis._utils.typing import FloatArray
 from blockbasis._utils.validation import check_choice, check_integer, check_points
 from blockbasis.experiments.framework.base import Experiment, Result, Row, Settings, Verdict
 from blockbasis.experiments.framework.curves import (
@@ -23,6 +22,9 @@ from blockbasis.experiments.framework.curves import (
 from blockbasis.experiments.framework.running import run
 from blockbasis.kernels import CallableKernel, as_kernel
 from blockbasis.report import figures
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 #: Default budgets in floats per point.
 BUDGETS = (10, 20, 50, 100)

@@ -7,10 +7,13 @@ import shutil
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from blockbasis._utils.files import replacing
-from blockbasis.experiments.framework.base import Result, Table, Verdict
 from blockbasis.experiments.registry import EXPERIMENTS
+
+if TYPE_CHECKING:
+    from blockbasis.experiments.framework.base import Result, Table, Verdict
 
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from blockbasis.experiments.figures import (
     alternating,
     block_errors,
@@ -24,7 +26,9 @@ from blockbasis.experiments.figures import (
     ten_dimensions,
     two_bandwidths,
 )
-from blockbasis.experiments.framework.base import Experiment
+
+if TYPE_CHECKING:
+    from blockbasis.experiments.framework.base import Experiment
 
 _ALL = (
     rank_vs_bandwidth.EXPERIMENT,

@@ -5,14 +5,16 @@ from __future__ import annotations
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from blockbasis._utils.tiling import ranges
-from blockbasis._utils.typing import FloatArray
 from blockbasis._utils.validation import check_matrix, check_points, check_right_hand_side
 from blockbasis.kernels.linear_map import LinearMap
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 #: Points per call when only k(x, x) is needed of a kernel function: a compromise between unused pairs and calls.
 _DIAGONAL_CHUNK = 16

@@ -6,15 +6,17 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blockbasis._utils.typing import FloatArray
 from blockbasis._utils.validation import check_positive
 from blockbasis.kernels.base import Kernel
 from blockbasis.kernels.linear_map import LinearMap, combined
 from blockbasis.kernels.metric import Within
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 # --- noise -----------------------------------------------------------------------------------------------------------
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import base64
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blockbasis.kernels.base import Kernel
 from blockbasis.kernels.combined import Product, Scaled, Sum, White
 from blockbasis.kernels.linear_map import LinearMap
 from blockbasis.kernels.metric import WithMetric
 from blockbasis.kernels.radial import RadialKernel, kernel_parameters
 from blockbasis.kernels.stationary import RADIAL_KERNELS
+
+if TYPE_CHECKING:
+    from blockbasis.kernels.base import Kernel
 
 _COMBINED: dict[str, type[Sum | Product]] = {"Sum": Sum, "Product": Product}
 

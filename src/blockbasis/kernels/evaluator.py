@@ -5,14 +5,16 @@ from __future__ import annotations
 import copy
 import threading
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from blockbasis._utils.tiling import ranges
-from blockbasis._utils.typing import FloatArray, Index, IntArray
 from blockbasis.kernels.base import Kernel, diagonal_chunks
 from blockbasis.kernels.function import CallableKernel
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, Index, IntArray
 
 #: Rows of a strip when all entries are evaluated.
 _SYMMETRIC_TILE = 256

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blockbasis._utils.typing import FloatArray
 from blockbasis.kernels.base import Kernel
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 
 @dataclass(frozen=True)

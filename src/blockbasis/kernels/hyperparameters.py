@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from blockbasis._utils.typing import FloatArray
-from blockbasis.kernels.base import Kernel
 from blockbasis.kernels.combined import Product, Scaled, Sum, White, Zero
 from blockbasis.kernels.distances import squared_distances
 from blockbasis.kernels.metric import WithMetric
 from blockbasis.kernels.radial import RadialKernel
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
+    from blockbasis.kernels.base import Kernel
 
 
 def log_parameters(kernel: Kernel) -> FloatArray:

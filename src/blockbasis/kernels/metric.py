@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from blockbasis._utils.typing import FloatArray
 from blockbasis.kernels.base import Kernel, mapped_block, mapped_gradient
 from blockbasis.kernels.linear_map import LinearMap
 from blockbasis.kernels.radial import RadialKernel
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 #: Largest number of entries of a metric in a representation.
 _MAX_SHOWN = 9

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from blockbasis._utils.tiling import ranges
-from blockbasis._utils.typing import FloatArray
 from blockbasis._utils.validation import check_lengths
 from blockbasis.kernels.base import Kernel, mapped_block, mapped_gradient
 from blockbasis.kernels.distances import ENTRY_ERROR, product_factors, squared_distances, squares_of_differences
 from blockbasis.kernels.linear_map import LinearMap
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 #: Entries of a strip, 1 MB of float64: distances stay in a core's cache until the profile is computed.
 _STRIP_ENTRIES = 2**17

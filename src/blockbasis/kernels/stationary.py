@@ -9,13 +9,15 @@ from __future__ import annotations
 import math
 import numbers
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blockbasis._utils.typing import FloatArray
 from blockbasis._utils.validation import check_lengths, check_positive
 from blockbasis.kernels.radial import RadialKernel
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 
 def _decayed(exponents: FloatArray) -> FloatArray:

@@ -14,12 +14,14 @@ import os
 import stat
 import struct
 import zipfile
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from blockbasis._utils.tiling import ranges
-from blockbasis._utils.typing import FloatArray
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 FORMAT = "blockbasis"
 #: Version of the format. Version 1 has one array for each block of U, each panel of C and each extension. Version 2 has

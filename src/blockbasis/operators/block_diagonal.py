@@ -11,15 +11,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from blockbasis._utils.parallel import cores, map_threads, single_threaded
 from blockbasis._utils.tiling import ranges
-from blockbasis._utils.typing import FloatArray, IntArray
-from blockbasis.partition import Partition
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
+    from blockbasis.partition import Partition
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator
 
-from blockbasis._utils.typing import FloatArray
-from blockbasis.operators.block_diagonal import BlockDiagonal
-from blockbasis.operators.entries import Entries
-from blockbasis.operators.error_estimate import ErrorEstimate
-from blockbasis.operators.inner import InnerMatrix
 from blockbasis.operators.product import RealOperator
-from blockbasis.operators.row_blocks import RowBlocks
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
+    from blockbasis.operators.block_diagonal import BlockDiagonal
+    from blockbasis.operators.entries import Entries
+    from blockbasis.operators.error_estimate import ErrorEstimate
+    from blockbasis.operators.inner import InnerMatrix
+    from blockbasis.operators.row_blocks import RowBlocks
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from blockbasis._utils.typing import FloatArray
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from blockbasis._utils.typing import FloatArray
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from blockbasis._utils.typing import FloatArray, IntArray
-from blockbasis.operators.block_diagonal import BlockDiagonal
 from blockbasis.operators.error_estimate import ErrorEstimate
 from blockbasis.operators.near_field import CorrectionPlan, NearField, near_errors, nearest_clusters, sufficient_count
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
+    from blockbasis.operators.block_diagonal import BlockDiagonal
 
 #: Error that may remain beyond the near clusters, relative to the error above which the rows are corrected.
 _REMAINING = 0.25

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,9 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from blockbasis._utils.parallel import cores, map_threads, single_threaded
-from blockbasis._utils.typing import FloatArray, Index, IntArray
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, Index, IntArray
 
 #: Number of entries of a strip, the part of a panel that a symmetric product uses twice: it stays in the cache.
 _STRIP = 2**16

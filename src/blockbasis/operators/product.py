@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-from blockbasis._utils.typing import FloatArray
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 
 class RealOperator(LinearOperator):

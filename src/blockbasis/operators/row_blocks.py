@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from blockbasis._utils.typing import FloatArray, IntArray
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,12 +8,16 @@ the geometric mean of both variances, by the Cauchy-Schwarz inequality.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from blockbasis._utils.linalg import diagonal_of, eigenpairs
-from blockbasis._utils.typing import FloatArray
-from blockbasis.operators.block_diagonal import BlockDiagonal
-from blockbasis.operators.inner import InnerMatrix
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
+    from blockbasis.operators.block_diagonal import BlockDiagonal
+    from blockbasis.operators.inner import InnerMatrix
 
 #: Lower bound of the eigenvalues of C_ii, relative to the largest, by dtype. Smaller eigenvalues are rounding errors of
 #: either sign, and would not bound coordinates in the direction of their eigenvectors.

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
 from blockbasis._utils.files import replacing
-from blockbasis._utils.typing import FloatArray
 from blockbasis.kernels import CallableKernel, Kernel, as_kernel
 from blockbasis.kernels.description import describe_kernel as describe_kernel
 from blockbasis.kernels.description import restored_kernel
@@ -39,6 +38,9 @@ from blockbasis.operators.stored_arrays import (
 )
 from blockbasis.operators.stored_arrays import restore_basis as restore_basis
 from blockbasis.operators.structure import check_extensions, check_inner, numbers, require
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 #: Number of points at which the values of a user's kernel function are saved.
 _PROBES = 4

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from blockbasis._utils.typing import FloatArray
 from blockbasis.operators.block_diagonal import BlockDiagonal
 from blockbasis.operators.extension import Extension
 from blockbasis.operators.inner import InnerMatrix, Panel
@@ -25,6 +25,9 @@ from blockbasis.operators.structure import (
     require,
 )
 from blockbasis.partition import Partition
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 
 def near_arrays(near: RowBlocks | None) -> dict[str, FloatArray]:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.operators.archive import StorageError
-from blockbasis.operators.block_diagonal import BlockDiagonal
-from blockbasis.operators.extension import Extension
-from blockbasis.operators.inner import InnerMatrix
-from blockbasis.operators.row_blocks import RowBlocks
-from blockbasis.partition import Partition
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
+    from blockbasis.operators.block_diagonal import BlockDiagonal
+    from blockbasis.operators.extension import Extension
+    from blockbasis.operators.inner import InnerMatrix
+    from blockbasis.operators.row_blocks import RowBlocks
+    from blockbasis.partition import Partition
 
 
 def require(condition: Any, name: str, must: str) -> None:

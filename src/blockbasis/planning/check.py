@@ -19,17 +19,17 @@ from scipy.sparse.linalg import eigsh
 
 from blockbasis._utils.parallel import map_threads
 from blockbasis._utils.tiling import offsets
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.construction.diagonal import limit_rows
 from blockbasis.construction.inner_matrix import smallest_within
 from blockbasis.kernels.evaluator import CachedKernelMatrix, KernelMatrix
 from blockbasis.operators.error_estimate import ErrorEstimate
-from blockbasis.operators.inner import InnerMatrix
-from blockbasis.partition import Partition
 from blockbasis.planning.goal import n_checked
 
 if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
     from blockbasis.construction.pipeline import Draft
+    from blockbasis.operators.inner import InnerMatrix
+    from blockbasis.partition import Partition
 
 #: Least number of checked points of each cluster.
 _MIN_POINTS_PER_CLUSTER = 2

@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.construction.method import ACCURATE, KEPT_ENTRIES, SampleSizes
 from blockbasis.kernels.evaluator import KernelMatrix
-from blockbasis.partition import Partition
 from blockbasis.planning.goal import n_checked
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
+    from blockbasis.partition import Partition
 
 #: Side of the block and of the product whose times give the rates, and number of trials.
 _TIMED_SIZE = 256

@@ -12,12 +12,12 @@ import numpy as np
 from blockbasis._utils.linalg import energy_of
 from blockbasis._utils.machine import require_memory
 from blockbasis._utils.tiling import tiles
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.construction.method import ALGORITHMS, INNERS, Method
 from blockbasis.kernels.evaluator import CachedKernelMatrix, Counter, KernelMatrix
 from blockbasis.partition import PARTITIONS, Partition
 
 if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
     from blockbasis.kernels import Kernel
 
 #: Relative error where neither a tolerance nor a budget nor ranks are given.

@@ -11,17 +11,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from blockbasis._utils.linalg import energy_of, nystrom_factor
 from blockbasis._utils.parallel import check_n_jobs, map_threads, single_threaded
-from blockbasis._utils.typing import FloatArray, IntArray, Seed
 from blockbasis._utils.validation import check_fraction, check_integer, check_points, check_rng
 from blockbasis.kernels import Kernel, as_kernel
 from blockbasis.kernels.evaluator import Counter, KernelMatrix, check_function
 from blockbasis.partition import Partition, Partitioner
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray, Seed
 
 #: The paper looks for k in [1, O(sqrt(n))]; with 4 sqrt(n) clusters C alone has at least 16 floats for each point.
 _CLUSTERS_PER_ROOT = 4

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from blockbasis._utils.html import summary_table
 from blockbasis._utils.machine import available_memory
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.construction.cluster_basis import max_rank
 from blockbasis.construction.method import FAST, Method
-from blockbasis.kernels import Kernel
 from blockbasis.partition import QUICK, Partition, Partitioner
 from blockbasis.planning import costs
 from blockbasis.planning.goal import SINGLE_PRECISION, Goal, Request
 from blockbasis.planning.search import least_stored, ranks_of_all, search_clusters
-from blockbasis.planning.survey import Survey
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
+    from blockbasis.kernels import Kernel
+    from blockbasis.planning.survey import Survey
 
 #: Bases are first sketched for the expected ranks times this factor, plus this increment.
 _RESERVE_FACTOR = 1.05

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from blockbasis._utils.typing import IntArray
 from blockbasis.construction.cluster_basis import IDENTITY_SHARE
 from blockbasis.construction.method import FAST
-from blockbasis.partition import Partitioner
 from blockbasis.planning.costs import building_work, floats_beside_product
-from blockbasis.planning.goal import Request
 from blockbasis.planning.survey import Survey, survey
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import IntArray
+    from blockbasis.partition import Partitioner
+    from blockbasis.planning.goal import Request
 
 #: The first number of clusters is sqrt(n) divided by this number.
 _FIRST_DIVISOR = 8.0

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blockbasis._utils.parallel import map_threads
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.construction.cluster_basis import decay_rate, max_rank
 from blockbasis.construction.diagonal import directions_and_diagonal
 from blockbasis.construction.directions import Directions, residual_profile
@@ -28,10 +27,13 @@ from blockbasis.construction.sampling import (
     evaluate_block,
     sample_block,
 )
-from blockbasis.kernels.evaluator import KernelMatrix
 from blockbasis.partition import QUICK, ROUGH, Partition, Partitioner
 from blockbasis.planning.allocation import Allocation
 from blockbasis.planning.goal import FEW_POINTS, Request
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
+    from blockbasis.kernels.evaluator import KernelMatrix
 
 #: Clusters are surveyed until they have about this many points together, within these limits of their number.
 _SURVEYED_POINTS = 4_000

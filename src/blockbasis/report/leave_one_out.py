@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,8 +10,10 @@ from scipy.linalg import eigh
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from blockbasis._utils.typing import FloatArray
 from blockbasis.kernels import Gaussian
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 #: Largest number of rows, and candidates: bandwidths as multiples of the root of the number of columns, and ridges.
 ROWS = 500

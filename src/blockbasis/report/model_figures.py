@@ -7,12 +7,14 @@ and Ito, and a figure is legible without colours.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blockbasis._utils.typing import FloatArray
 from blockbasis.report.figures import COLOURS, new_axes, style
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 #: Largest number of points of a scatter plot.
 _POINTS = 2_000

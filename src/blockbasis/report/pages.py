@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from blockbasis._utils.files import in_bytes
-from blockbasis._utils.typing import FloatArray
 from blockbasis.report import model_figures as of_model
 from blockbasis.report import structure_figures as of_structure
 from blockbasis.report.leave_one_out import MEASURES, ROWS, search_scores
@@ -16,6 +15,7 @@ from blockbasis.report.page import DataTable, Page, Section
 from blockbasis.tables.scorecard import OURS
 
 if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
     from blockbasis.operators.block_basis import BlockBasis
     from blockbasis.tables import Evaluation, TableModel
     from blockbasis.tables.scorecard import Scorecard

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blockbasis._utils.typing import FloatArray
 from blockbasis.report.figures import COLOURS, new_axes, style
 
 if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
     from blockbasis.operators.block_basis import BlockBasis
 
 #: Clusters whose spectra are drawn.

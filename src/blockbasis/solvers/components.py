@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from blockbasis._utils.linalg import eigenpairs
-from blockbasis._utils.typing import FloatArray, Index, IntArray
-from blockbasis.operators.inner import InnerMatrix
 from blockbasis.solvers.shifted import ShiftedFactorization, cholesky_factorization, spectral_factorization
 from blockbasis.solvers.skyline import envelope, skyline_factorization
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, Index, IntArray
+    from blockbasis.operators.inner import InnerMatrix
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from blockbasis._utils.linalg import leading_eigenpairs
-from blockbasis._utils.typing import FloatArray
 from blockbasis._utils.validation import check_integer
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.solvers.woodbury import congruent, orthonormalizing, triangular_solve
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 #: Number of Lanczos vectors in excess of twice the number of components: clustered eigenvalues require many.
 _SPARE_VECTORS = 40

@@ -7,7 +7,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, minres
@@ -16,7 +16,6 @@ from sklearn.exceptions import ConvergenceWarning
 from blockbasis._utils.linalg import exponents_of, times_power_of_two
 from blockbasis._utils.parallel import check_n_jobs
 from blockbasis._utils.progress import counting, reporting
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis._utils.validation import (
     check_choice,
     check_fraction,
@@ -33,6 +32,9 @@ from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.exact import ExactKernel
 from blockbasis.solvers.block_cg import BlockFunction, block_cg
 from blockbasis.solvers.ridge_system import RidgeSystem
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
 
 METHODS = ("direct", "minres", "cg")
 

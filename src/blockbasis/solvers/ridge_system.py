@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from blockbasis._utils.linalg import exponents_of, times_power_of_two, unit_columns
 from blockbasis._utils.tiling import tiles
-from blockbasis._utils.typing import FloatArray
 from blockbasis._utils.validation import check_ridge, check_right_hand_side
 from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.solvers.components import ComponentSpectra, spectra
 from blockbasis.solvers.woodbury import Woodbury, orthonormalizing, woodbury
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 #: Largest number of steps of iterative refinement, and the relative residual at which refinement stops.
 _REFINEMENTS = 2

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from scipy import linalg
 
 from blockbasis._utils.linalg import DEFINITE
-from blockbasis._utils.typing import FloatArray
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 #: Size of negative eigenvalues that count as rounding of the stored C, in units of eps times the largest eigenvalue.
 _ROUNDING_UNITS = 10

@@ -11,14 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import linalg
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from blockbasis._utils.typing import FloatArray, IntArray
-from blockbasis.operators.inner import InnerMatrix
 from blockbasis.solvers.shifted import check_conditioning
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
+    from blockbasis.operators.inner import InnerMatrix
 
 #: Smallest number of columns of a step: enough for fast matrix products, and few compared with the envelope.
 _STEP = 128

@@ -10,15 +10,18 @@ The columns of Q are orthonormal for every D', also if those of U are so up to r
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import linalg
 
-from blockbasis._utils.typing import FloatArray
-from blockbasis.operators.block_diagonal import BlockDiagonal
-from blockbasis.operators.inner import InnerMatrix
 from blockbasis.solvers.components import ComponentFactorization, factorize_shifted, rank_slices
 from blockbasis.solvers.components import congruent as congruent
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
+    from blockbasis.operators.block_diagonal import BlockDiagonal
+    from blockbasis.operators.inner import InnerMatrix
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +14,6 @@ from blockbasis._utils.parallel import check_n_jobs
 from blockbasis._utils.progress import reporting
 from blockbasis._utils.validation import check_dtype, check_fraction, check_memory, check_progress, check_rng
 from blockbasis.kernels import as_kernel
-from blockbasis.operators.block_basis import BlockBasis
-from blockbasis.operators.entries import Entries
-from blockbasis.operators.error_estimate import ErrorEstimate
 from blockbasis.planning.goal import DEFAULT_TOL, DEFAULTS
 from blockbasis.planning.search import default_clusters
 from blockbasis.streaming.factorization import (
@@ -29,6 +26,11 @@ from blockbasis.streaming.factorization import (
 from blockbasis.streaming.functions import BasisFunctions
 from blockbasis.streaming.sources import SAMPLE_ROWS, Rows
 from blockbasis.streaming.workspace import check_workspace
+
+if TYPE_CHECKING:
+    from blockbasis.operators.block_basis import BlockBasis
+    from blockbasis.operators.entries import Entries
+    from blockbasis.operators.error_estimate import ErrorEstimate
 
 #: Shares of a tolerance that the factorizations of the sample aim at, one for each trial: the error at the other rows
 #: is larger, and differs from one factorization to the next.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from os import PathLike
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,6 @@ from scipy import linalg
 from blockbasis._utils.parallel import map_threads, single_threaded
 from blockbasis._utils.progress import advancing
 from blockbasis._utils.tiling import offsets
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.construction.inner_matrix import transformed_inner
 from blockbasis.construction.pipeline import orthonormalize
 from blockbasis.exceptions import AccuracyWarning
@@ -28,9 +28,12 @@ from blockbasis.operators.entries import Entries
 from blockbasis.operators.error_estimate import ErrorEstimate
 from blockbasis.operators.extension import Extension
 from blockbasis.partition import Partition
-from blockbasis.streaming.functions import BasisFunctions
 from blockbasis.streaming.sources import SAMPLE_ROWS, Rows
 from blockbasis.streaming.workspace import release, workspace_array
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
+    from blockbasis.streaming.functions import BasisFunctions
 
 #: Rows that check the error.
 CHECKED_ROWS = 2_000

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from blockbasis._utils.parallel import map_threads
 from blockbasis._utils.tiling import offsets, tiles
-from blockbasis._utils.typing import BoolArray, FloatArray, IntArray
 from blockbasis.construction.diagonal import limit_rows
 from blockbasis.construction.semidefinite import semidefinite_inner
-from blockbasis.kernels import Kernel
-from blockbasis.operators.block_basis import BlockBasis
-from blockbasis.operators.extension import Extension
 from blockbasis.operators.inner import InnerMatrix
 from blockbasis.partition import nearest
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import BoolArray, FloatArray, IntArray
+    from blockbasis.kernels import Kernel
+    from blockbasis.operators.block_basis import BlockBasis
+    from blockbasis.operators.extension import Extension
 
 #: Kernel entries that are evaluated at once, 2 MB of float64: they stay in a core's cache.
 _ENTRIES = 2**18

@@ -6,14 +6,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from blockbasis._utils.tiling import ranges
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.streaming.workspace import release
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
 
 #: Most floats, and most rows, of a piece that is read at once: 8 MB of float64, and as many basis functions.
 _PIECE_FLOATS = 2**20

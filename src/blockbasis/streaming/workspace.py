@@ -7,14 +7,16 @@ import os
 import tempfile
 from dataclasses import replace
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from blockbasis._utils.typing import FloatArray
-from blockbasis.operators.block_basis import BlockBasis
 from blockbasis.operators.block_diagonal import BlockDiagonal
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
+    from blockbasis.operators.block_basis import BlockBasis
 
 
 def workspace_array(

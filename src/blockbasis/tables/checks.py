@@ -9,9 +9,8 @@ from scipy.stats import rankdata
 from sklearn.model_selection import cross_val_predict
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from blockbasis._utils.typing import FloatArray
-
 if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
     from blockbasis.tables.fitting import Prepared
 
 #: Rows of the sample with which each column is tried alone.

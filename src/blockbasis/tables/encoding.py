@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blockbasis._utils.typing import FloatArray
 from blockbasis.tables.table import Column, Table, listed, missing
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 #: What becomes of a column.
 KINDS = ("number", "date", "one-hot", "ordinal", "drop")

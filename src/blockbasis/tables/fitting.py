@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,6 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from blockbasis._utils.typing import FloatArray
 from blockbasis.estimators.ridge_cv import KernelRidgeClassifierCV, KernelRidgeCV
 from blockbasis.tables.encoding import TableEncoder, encode, learn_encoder
 from blockbasis.tables.model import TableModel
@@ -31,6 +30,9 @@ from blockbasis.tables.scorecard import (
     regression_scorecard,
 )
 from blockbasis.tables.table import Column, Table, missing
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 #: Smallest number of rows with a target.
 MIN_ROWS = 10

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.estimators._ridge_sums import RidgeSums
 from blockbasis.streaming.sources import SAMPLE_ROWS, ArrayRows
 from blockbasis.tables.encoding import encode
@@ -18,6 +17,7 @@ from blockbasis.tables.reading import table_of_arrow
 from blockbasis.tables.table import Table, missing
 
 if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
     from blockbasis.streaming.functions import BasisFunctions
     from blockbasis.tables.model import TableModel
 

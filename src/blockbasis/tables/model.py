@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blockbasis._utils.typing import FloatArray
 from blockbasis.estimators.ridge_cv import KernelRidgeClassifierCV, KernelRidgeCV
 from blockbasis.operators.storage import storable
 from blockbasis.operators.structure import require
@@ -15,6 +14,7 @@ from blockbasis.tables.encoding import KINDS, ColumnEncoding, TableEncoder, enco
 from blockbasis.tables.scorecard import Score, Scorecard
 
 if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
     from blockbasis.tables.table import Table
 
 TASKS = ("regression", "classification")

@@ -8,16 +8,18 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from blockbasis._utils.progress import advancing
-from blockbasis._utils.typing import FloatArray
 from blockbasis.datasets.cache import reason
 from blockbasis.datasets.csvfile import Layout, find_layout, is_missing, is_number, open_text, split_rows
 from blockbasis.datasets.files import load_file
 from blockbasis.tables.table import Column, Table
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 TEXT_FILES = (".csv", ".tsv", ".txt", ".data")
 ARRAY_FILES = (".npz", ".npy", ".libsvm", ".svm", ".svmlight")

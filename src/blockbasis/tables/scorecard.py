@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blockbasis._utils.typing import FloatArray
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 #: Names of the models in a scorecard.
 OURS, LINEAR, MEAN, MAJORITY = "kernel model", "linear model", "mean", "most frequent class"

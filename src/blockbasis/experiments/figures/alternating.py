@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.datasets import alternating_clusters
 from blockbasis.experiments.framework.base import Experiment, Result, Row, Settings, Verdict
 from blockbasis.experiments.framework.classification import accuracies, draw_boundary, draw_classes, machine
 from blockbasis.report import figures
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
 
 #: Numbers of clusters in the unit square; the paper has 4, 20 and 100.
 _CLUSTERS = (4, 9, 20, 36, 64, 100)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import blockbasis as bb
-from blockbasis._utils.typing import FloatArray
 from blockbasis.baselines import ifgt
 from blockbasis.datasets import unit_cube_mixture
 from blockbasis.exceptions import PerformanceWarning
@@ -17,6 +16,9 @@ from blockbasis.experiments.framework.base import Experiment, Result, Row, Setti
 from blockbasis.experiments.framework.tables import pivot_table
 from blockbasis.experiments.framework.timing import column, draw_growth, exponent, product_seconds, shortest
 from blockbasis.report import figures
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 _BANDWIDTH, _TOL = 0.5, 1e-3
 #: Settings of BBF with fixed memory per point: one cluster for each centre of the mixture.

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import blockbasis as bb
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.experiments.framework import points
 from blockbasis.experiments.framework.base import Experiment, Result, Row, Settings, Table, Verdict
 from blockbasis.experiments.framework.tables import pivot_table
 from blockbasis.experiments.framework.timing import column, draw_growth, draw_linear, exponent, timed
 from blockbasis.partition import Partition, kmeans
 from blockbasis.report import figures
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
 
 _BANDWIDTH, _CLUSTERS, _RANK = 2.0, 15, 20
 #: Largest number of points in a quick run and in a full run.

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blockbasis._utils.typing import FloatArray
 from blockbasis.experiments.framework import points
 from blockbasis.experiments.framework.base import Experiment, Result, Row, Settings, Table, Verdict
 from blockbasis.experiments.framework.spectra import (
@@ -19,6 +18,9 @@ from blockbasis.experiments.framework.spectra import (
 )
 from blockbasis.experiments.framework.tables import pivot_table
 from blockbasis.report import figures
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 _TOLERANCES = (1e-4, 1e-3, 1e-2)
 _LARGEST = 4.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import linalg
@@ -16,7 +16,6 @@ import blockbasis as bb
 from blockbasis._utils.linalg import nystrom_factor
 from blockbasis._utils.parallel import single_threaded
 from blockbasis._utils.typing import FloatArray
-from blockbasis.baselines import Approximation
 from blockbasis.baselines.nystrom import OVERSAMPLING
 from blockbasis.baselines.protocol import rounding_level
 from blockbasis.exceptions import PerformanceWarning
@@ -35,6 +34,9 @@ from blockbasis.experiments.framework.curves import (
 )
 from blockbasis.experiments.framework.tables import pivot_table
 from blockbasis.report import figures
+
+if TYPE_CHECKING:
+    from blockbasis.baselines import Approximation
 
 #: Bandwidths of the Laplacian kernel and ridges of the paper.
 _DATA = {

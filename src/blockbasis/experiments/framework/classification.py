@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.metrics import f1_score
@@ -11,10 +11,12 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.svm import SVC
 
 from blockbasis._utils.progress import counting
-from blockbasis._utils.typing import FloatArray, IntArray
-from blockbasis.experiments.framework.base import Result, Row
 from blockbasis.kernels import squared_distances
 from blockbasis.report import figures
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
+    from blockbasis.experiments.framework.base import Result, Row
 
 #: Penalty parameter C of the support vector machine; the paper does not give it.
 _PENALTY = 1.0

@@ -6,11 +6,10 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blockbasis._utils.typing import FloatArray
 from blockbasis.accuracy import relative_error
 from blockbasis.baselines.approximate import approximate
 from blockbasis.baselines.protocol import Approximation, LowRank
@@ -21,6 +20,9 @@ from blockbasis.experiments.framework.tables import pivot_table
 from blockbasis.operators.exact import ExactKernel
 from blockbasis.planning.search import default_clusters
 from blockbasis.report import figures
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
 
 OURS, PAPER, BEST = "bbf", "bbf-paper", "svd"
 LOW_RANK = (BEST, "nystrom", "nystrom-kmeans", "nystrom-leverage", "rpcholesky", "random-features")

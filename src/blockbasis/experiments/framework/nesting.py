@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from blockbasis._utils.typing import FloatArray, IntArray
 from blockbasis.experiments.framework.base import Result, Row, Verdict
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
 
 #: Labels of the larger and of the smaller inner class in the generators.
 _LARGER, _SMALLER = 1, 2

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from blockbasis import datasets
-from blockbasis._utils.typing import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray, IntArray
 
 #: Number of classes of EMG for which the number of points is that of the paper.
 _EMG_CLASSES = 19

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import linalg
 
 import blockbasis as bb
 from blockbasis._utils.parallel import single_threaded
-from blockbasis._utils.typing import FloatArray
 from blockbasis.accuracy.spectrum import lanczos, sparsified
 from blockbasis.experiments.framework import points
-from blockbasis.experiments.framework.base import Result, Row, Settings
 from blockbasis.report import figures
+
+if TYPE_CHECKING:
+    from blockbasis._utils.typing import FloatArray
+    from blockbasis.experiments.framework.base import Result, Row, Settings
 
 #: Largest number of singular values of one matrix in a result: enough for a smooth curve.
 _MAX_POINTS = 120

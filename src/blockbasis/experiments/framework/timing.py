@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from blockbasis.experiments.framework.base import Row
 from blockbasis.report import figures
+
+if TYPE_CHECKING:
+    from blockbasis.experiments.framework.base import Row
 
 T = TypeVar("T")
 
