@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import blockbasis as bb
-from blockbasis.construction.method import Method
+from blockbasis.construction.method import SURVEY, Method
 from blockbasis.datasets import unit_cube_mixture
 from blockbasis.partition import Partitioner, from_labels
 from blockbasis.planning import survey as module
@@ -32,6 +32,13 @@ def test_a_survey_tells_the_norm_and_what_the_tolerance_needs(h, seed):
     assert found.error <= 1e-4 * found.norm
     A = bb.factorize(X, bb.Gaussian(h), tol=1e-2, n_clusters=6, rng=seed)
     assert found.stored == pytest.approx(A.stored, rel=0.3)
+
+
+def test_the_subset_of_many_points_has_rows_enough_for_the_rank():
+    """With fewer rows for each unit of rank, residuals are too small, and ranks have to be raised."""
+    X = unit_cube_mixture(60_000, 3, rng=0)
+    found = surveyed(X, 1.0, Goal(1e-2, None), 200, 0)
+    assert 200 * 20 * SURVEY.rows <= found.partition.n_points < 60_000
 
 
 def test_a_survey_keeps_a_budget():
