@@ -44,8 +44,8 @@ _MIN_CLUSTERS_OF_HIGH_RANK = 4
 _HIGH_RANK = 100
 #: Least number of surveyed clusters where the points are few: their clusters are small.
 _MIN_CLUSTERS_OF_FEW_POINTS = 12
-#: Size of the random subset of points: at least, and for each cluster. A cluster also has the rows that a survey samples
-#: for each unit of rank: the residuals on fewer rows would be too small.
+#: Size of the random subset of points: at least, and for each cluster. A cluster also has the number of rows that a
+#: survey samples for its rank: the residuals on fewer rows would be too small.
 _SUBSET_POINTS = 20_000
 _SUBSET_POINTS_PER_CLUSTER = 60
 #: Rank above which clusters are too large to be surveyed further, unless their number is given. The time grows with the
