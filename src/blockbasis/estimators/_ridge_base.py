@@ -107,7 +107,8 @@ class KernelRidgeEstimator(StreamedRidge):
                 f"Got it with {family!r}."
             )
         kinds = METRICS if self.metric in (None, "auto") else (self.metric,)
-        task = Task(X, in_units(Y, weights), weights, (standardized(X, weights),), classes=is_classifier(self))
+        settings: dict[str, Any] = {"classes": is_classifier(self), "n_jobs": self._threads()}
+        task = Task(X, in_units(Y, weights), weights, (standardized(X, weights),), **settings)
         with reporting(self.verbose > 0):
             return search(task, [Candidate(family, kind) for kind in kinds], rng)
 
