@@ -336,4 +336,5 @@ def test_a_precision_that_keeps_the_digits_of_all_columns_is_taken_in_silence(of
     X = np.column_stack((X, np.full(300, 1e9)))  # a constant column has no digits to lose
     with warnings.catch_warnings():
         warnings.simplefilter("error", bb.AccuracyWarning)
-        bb.factorize(X, bb.Gaussian(5.0), tol=1e-1, dtype=np.float32, rng=0)
+        A = bb.factorize(X, bb.Gaussian(5.0), tol=1e-1, dtype=np.float32, rng=0)
+    assert A.dtype == np.float32
