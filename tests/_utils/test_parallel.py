@@ -73,6 +73,24 @@ def test_long_tasks_learn_of_a_failure_and_of_an_interrupt(interrupted):
     assert cancelled.is_set()
 
 
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs signals")
+def test_an_interrupt_while_tasks_are_submitted_cancels_long_tasks():
+    cancelled = threading.Event()
+
+    def task(i):
+        if i == 0:
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            assert cancelled.wait(60)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            map_threads(task, [(i,) for i in range(100_000)], 2, cancelled=cancelled)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert cancelled.is_set()
+
+
 def test_a_failure_keeps_waiting_tasks_from_beginning():
     release, begun = threading.Event(), []
 

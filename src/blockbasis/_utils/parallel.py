@@ -228,10 +228,11 @@ def map_threads(
     # results every 10 ms, which is longer than some products.
     pool, futures = ThreadPoolExecutor(min(n_jobs, len(tasks))), list[Future[T]]()
     try:
-        futures += [pool.submit(counted, *task) for task in tasks]
+        for task in tasks:
+            futures.append(pool.submit(counted, *task))
         wait(futures, return_when=FIRST_EXCEPTION)
-    finally:  # after a failure or an interrupt, pending tasks are cancelled
-        if cancelled is not None and not all(future.done() for future in futures):
+    finally:  # after a failure or an interrupt, pending tasks are cancelled; the interrupt may come between two submits
+        if cancelled is not None and (len(futures) < len(tasks) or not all(future.done() for future in futures)):
             cancelled.set()
         pool.shutdown(cancel_futures=True)
     failures = (future.exception() for future in futures if not future.cancelled())
