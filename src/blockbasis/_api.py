@@ -22,7 +22,7 @@ from blockbasis._arguments import (
     in_coordinates,
 )
 from blockbasis._utils import machine
-from blockbasis._utils.parallel import check_n_jobs, single_threaded
+from blockbasis._utils.parallel import check_n_jobs, in_turn, single_threaded
 from blockbasis._utils.progress import Listener, reporting
 from blockbasis._utils.typing import IntArray, Seed
 from blockbasis._utils.validation import (
@@ -214,7 +214,7 @@ def factorize(
     def finished(A: BlockBasis) -> BlockBasis:
         return _with_kernel(A if workspace is None else moved(A, workspace), kernel)
 
-    with single_threaded(), reporting(progress):
+    with in_turn(X.shape[0]), single_threaded(), reporting(progress):
         if plan is not None:
             optional = size | {"dtype": dtype, "sampling": sampling, "diagonal": diagonal, "cutoff": cutoff}
             X = X.astype(plan.dtype, copy=False) if isinstance(plan, Plan) else X
@@ -302,7 +302,7 @@ def plan(
     points = kernel.coordinates(X)
     partitioner = check_clusters(points, in_coordinates(partition, kernel), n_clusters, caller)
     request = Request(points, kernel.core, core_goal(goal, kernel, method, X), method, n_jobs)
-    with single_threaded(), reporting(progress):
+    with in_turn(X.shape[0]), single_threaded(), reporting(progress):
         result = _make_plan(request, partitioner, streams)
     if result.kernel is kernel:
         return result

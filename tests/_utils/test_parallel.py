@@ -8,6 +8,7 @@ import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import joblib
 import numpy as np
@@ -15,7 +16,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import blockbasis as bb
-from blockbasis._utils.parallel import at_most, check_n_jobs, cores, map_threads, single_threaded
+from blockbasis._utils.parallel import at_most, check_n_jobs, cores, in_turn, map_threads, single_threaded
 from tests.repeating import first_of
 
 
@@ -256,6 +257,56 @@ def in_a_pool(seed):
 
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.parametrize(("n_points", "most"), [(100, 1), (1_000_000, 3)])
+def test_threads_with_few_points_take_turns(n_points, most):
+    together, inside, all_started = [], [], threading.Barrier(3)
+
+    def work(i):
+        all_started.wait(60)
+        with in_turn(n_points), in_turn(n_points):  # reentrant
+            inside.append(i)
+            time.sleep(0.05)
+            together.append(len(inside))
+            inside.remove(i)
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(work, range(3)))
+    assert max(together) == most
+
+
+def test_a_thread_whose_turn_does_not_come_goes_on():
+    def waits(context):
+        with context:
+            start = time.perf_counter()
+            with in_turn(100, longest_wait=0.2):
+                return time.perf_counter() - start >= 0.2
+
+    with ThreadPoolExecutor(1) as pool, in_turn(100):
+        assert pool.submit(waits, nullcontext()).result(60)
+        assert not pool.submit(waits, single_threaded()).result(60)  # a task of a computation that may hold the turn
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_does_not_wait_for_a_thread_that_it_does_not_have():
+    with ThreadPoolExecutor(1) as pool:
+        release, held = threading.Event(), threading.Event()
+
+        def hold():
+            with in_turn(100):
+                held.set()
+                release.wait(60)
+
+        pool.submit(hold)
+        assert held.wait(60)
+        child = os.fork()
+        if child == 0:
+            start = time.perf_counter()
+            with in_turn(100):
+                os._exit(int(time.perf_counter() - start > 1))
+        release.set()
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
 def test_workers_of_a_pool_are_not_warned_and_have_one_thread():
     with multiprocessing.get_context("fork").Pool(2) as pool:
         found = pool.map(in_a_pool, range(2))

@@ -29,6 +29,14 @@ T = TypeVar("T")
 _MANY_TASKS = 16
 #: Duration of a task in seconds below which threads are slower: the tasks hold the interpreter lock.
 _SHORT_TASK = 5e-3
+#: Seconds after which a wait for tasks is renewed. An interrupt that comes just before a wait, or on Windows during it,
+#: is raised only when the wait ends.
+_LONGEST_SLEEP = 1.0
+#: Number of points up to which computations of several Python threads take turns. The steps of such computations are
+#: so short that threads at the same time mostly wait for the interpreter lock, and take longer than in sequence.
+_TURN_POINTS = 4_000
+#: Longest wait for a turn in seconds. A turn saves time only, so that a thread which gets none computes all the same.
+_LONGEST_WAIT = 10.0
 
 
 class Tally(Protocol):
@@ -147,6 +155,36 @@ def single_threaded() -> Iterator[None]:
         _blas_limit.release()
 
 
+class _Turn:
+    """Reentrant lock of the computations that take turns; a forked process starts with a new one."""
+
+    def __init__(self) -> None:
+        self._renew()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._renew)
+
+    def _renew(self) -> None:
+        self.lock = threading.RLock()
+
+
+_turn = _Turn()
+
+
+@contextmanager
+def in_turn(n_points: int, longest_wait: float = _LONGEST_WAIT) -> Iterator[None]:
+    """Context that one Python thread at a time enters for few points; tasks of `single_threaded` never wait."""
+    lock = _turn.lock
+    if n_points > _TURN_POINTS or getattr(_thread_state, "inside", False):
+        yield
+        return
+    acquired = lock.acquire(timeout=longest_wait)
+    try:
+        yield
+    finally:
+        if acquired:
+            lock.release()
+
+
 @contextmanager
 def at_most(n_jobs: int | None) -> Iterator[None]:
     """Context in which BLAS and `map_threads` use at most ``n_jobs`` threads where none are asked for; None: no limit.
@@ -230,7 +268,10 @@ def map_threads(
     try:
         for task in tasks:
             futures.append(pool.submit(counted, *task))
-        wait(futures, return_when=FIRST_EXCEPTION)
+        waiting = True
+        while waiting:
+            finished, pending = wait(futures, _LONGEST_SLEEP, FIRST_EXCEPTION)
+            waiting = bool(pending) and not any(future.exception() for future in finished)
     finally:  # after a failure or an interrupt, pending tasks are cancelled; the interrupt may come between two submits
         if cancelled is not None and (len(futures) < len(tasks) or not all(future.done() for future in futures)):
             cancelled.set()

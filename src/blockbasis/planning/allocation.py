@@ -101,8 +101,7 @@ class Allocation:
         """
         if self.error(self.highest) > allowed:
             return self.highest, 0.0
-        price = self._bisect(lambda ranks: self.error(ranks) <= allowed)[0]
-        return self.at_price(price), price
+        return self._bisect(lambda ranks: self.error(ranks) <= allowed)[0]
 
     def affordable(self, budget: float) -> tuple[IntArray, float]:
         """Ranks of least predicted error within ``budget`` floats, and their price.
@@ -111,8 +110,8 @@ class Allocation:
         """
         if self.stored(self.highest) <= budget:
             return self.highest, 0.0
-        price = self._bisect(lambda ranks: self.stored(ranks) > budget)[1]
-        return self._filled(self.at_price(price), budget), price
+        ranks, price = self._bisect(lambda ranks: self.stored(ranks) > budget)[1]
+        return self._filled(ranks, budget), price
 
     def _filled(self, ranks: IntArray, budget: float) -> IntArray:
         """Ranks raised one function at a time, the largest gain per float first, while the budget has room."""
@@ -130,12 +129,19 @@ class Allocation:
                 blocked[best] = True
         return ranks
 
-    def _bisect(self, below: Callable[[IntArray], bool]) -> tuple[float, float]:
-        """Two prices, nearly equal: ``below`` holds for the ranks of the lower price, and not for the higher one."""
+    def _bisect(self, below: Callable[[IntArray], bool]) -> tuple[tuple[IntArray, float], tuple[IntArray, float]]:
+        """Ranks and prices of two neighbours: ``below`` holds for the ranks of the lower price, not for the others.
+
+        The bisection ends where the ranks differ by one function, since there are no ranks between them.
+        """
         largest = max((float(gain[0]) for gain in self.gains if len(gain)), default=0.0)
-        high = math.log(max(largest, np.finfo(np.float64).tiny))
-        low = high - _PRICE_RANGE
+        last = math.log(max(largest, np.finfo(np.float64).tiny))
+        first = last - _PRICE_RANGE
+        low, high = ((self.at_price(math.exp(price)), price) for price in (first, last))
         for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            low, high = (middle, high) if below(self.at_price(math.exp(middle))) else (low, middle)
-        return math.exp(low), math.exp(high)
+            if np.abs(high[0] - low[0]).sum() == 1:
+                break
+            price = (low[1] + high[1]) / 2
+            ranks = self.at_price(math.exp(price))
+            low, high = ((ranks, price), high) if below(ranks) else (low, (ranks, price))
+        return (low[0], math.exp(low[1])), (high[0], math.exp(high[1]))
