@@ -418,10 +418,10 @@ def _build_ranks(
 ) -> BlockBasis:
     """Check the memory, then build a factorization of the given ranks."""
     sizes, built = partition.sizes, np.minimum(ranks, partition.sizes)
-    kept = costs.stored_floats(sizes, built, diagonal=True) * matrix.dtype.itemsize
-    samples = sample_sizes(method, matrix.shape[0])
-    working = costs.working_bytes(sizes, built, 1.0, samples, n_jobs, keep_samples=False)
-    machine.require_memory(kept + working, "smaller ranks")
+    needed = costs.stored_floats(sizes, built, diagonal=True) * matrix.dtype.itemsize
+    samples, inner = sample_sizes(method, matrix.shape[0]), costs.inner_bytes(built, built, 1.0)
+    needed += costs.working_bytes(sizes, built, inner, samples, n_jobs, keep_samples=False)
+    machine.require_memory(needed, "smaller ranks")
     return factorize_with_ranks(matrix, partition, ranks, method, (streams[1], streams[2]), n_jobs)
 
 

@@ -12,6 +12,7 @@ from blockbasis.planning.costs import (
     Work,
     building_work,
     dense_floats,
+    inner_bytes,
     kept_bytes,
     measure_rates,
     pays,
@@ -63,7 +64,15 @@ def test_work_grows_with_points_ranks_and_blocks():
     ):
         assert more.entries > base.entries and more.operations > base.operations
     assert building_work(sizes, ranks, 0.1, FAST).entries < base.entries
-    assert working_bytes(sizes, ranks, 1.0, FAST, 2) > working_bytes(sizes, ranks, 1.0, FAST, 1)
+
+
+def test_bytes_grow_with_threads_and_with_the_copies_of_the_inner_matrix():
+    sizes, ranks = np.full(20, 5000), np.full(20, 30)
+    assert working_bytes(sizes, ranks, 0, FAST, 2) > working_bytes(sizes, ranks, 0, FAST, 1)
+    assert working_bytes(sizes, ranks, 10**10, FAST, 2) > 10**10
+    # Negative eigenvalues are removed from C of the ranks that are kept.
+    assert inner_bytes(2 * ranks, ranks, 0.1) == 8 * (0.05 * 1200**2 + 2.5 * 600**2)
+    assert inner_bytes(ranks, ranks, 1.0) == 8 * 2.5 * 600**2
 
 
 def test_few_points_take_no_more_entries_than_there_are():

@@ -33,9 +33,9 @@ _CALLS = 1_500
 _CALLS_PER_CLUSTER = 150
 #: Cholesky factorizations of C in float64 that take as long as the removal of negative eigenvalues.
 _REPAIR_FACTORIZATIONS = 5.0
-#: Arrays of the size of a sampled block that a thread has at once: the entries and a scaled copy all the time, the
-#: distances or a factorization for a part of it.
-_BLOCK_COPIES = 2.5
+#: Arrays of the size of a sampled block that a thread has at once: the entries, a scaled copy, and the distances or a
+#: factorization. The allocator of each thread keeps their pages.
+_BLOCK_COPIES = 3.0
 #: Dense copies of C while C is tested for negative eigenvalues, and while the eigenvalues are removed.
 _DENSE_COPIES = 2.0
 _REPAIR_COPIES = 2.5
@@ -157,10 +157,24 @@ def repair_operations(ranks: IntArray) -> float:
     return _REPAIR_FACTORIZATIONS * float(ranks.sum()) ** 3 / 3
 
 
+def inner_bytes(built: IntArray, ranks: IntArray, density: float) -> int:
+    """Peak bytes of C: its blocks of the sketched ranks, and dense copies while C is made semi-definite.
+
+    Parameters
+    ----------
+    built, ranks : ndarray of shape (n_clusters,)
+        Ranks for which the bases are sketched, and ranks that are kept.
+    density : float
+        Share of the off-diagonal blocks of C that is kept. Where it is below 1, negative eigenvalues are expected.
+    """
+    copies = _DENSE_COPIES if density == 1 else _REPAIR_COPIES
+    return int(8 * (density / 2 * float(built.sum()) ** 2 + copies * float(ranks.sum()) ** 2))
+
+
 def working_bytes(
     sizes: IntArray,
     built: IntArray,
-    density: float,
+    inner: int,
     samples: SampleSizes,
     threads: int,
     *,
@@ -177,8 +191,8 @@ def working_bytes(
     ----------
     sizes, built : ndarray of shape (n_clusters,)
         Number of points and rank of each cluster.
-    density : float
-        Share of the off-diagonal blocks of C that is kept.
+    inner : int
+        Peak bytes of C, see `inner_bytes`.
     samples : SampleSizes
     threads : int
     cached : bool, default=False
@@ -188,12 +202,11 @@ def working_bytes(
     keep_samples : bool, default=True
         Whether small sampled blocks are kept for bases of higher ranks, and entries for a check.
     """
-    n, total, k = int(sizes.sum()), int(built.sum()), len(sizes)
+    n, k = int(sizes.sum()), len(sizes)
     itemsize = 4 if single else 8
     rows, columns = _sample_shapes(sizes, built, samples, cached)
     blocks = rows * columns
     largest = int(itemsize * _BLOCK_COPIES * np.sort(blocks)[-threads:].sum())
-    inner = int(8 * total**2 * (density / 2 + (_DENSE_COPIES if density == 1 else _REPAIR_COPIES)))
     drafted = 8 * int((rows + np.minimum(samples.landmarks * built, columns)) @ built)
     kept = itemsize * int(blocks[blocks <= KEPT_ENTRIES // k].sum()) if keep_samples else 0
     checked = n if cached else n_checked(n)

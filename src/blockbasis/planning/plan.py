@@ -144,9 +144,9 @@ class Plan:
     @property
     def working_bytes(self) -> int:
         """Peak bytes of the construction, including the bytes that are kept."""
-        sizes, ranks, density = self.partition.sizes, self.sketched, self.density
-        working = costs.working_bytes(sizes, ranks, density, FAST, self.threads, cached=self.known, single=self.single)
-        return self.nbytes + working
+        sizes, precision = self.partition.sizes, {"cached": self.known, "single": self.single}
+        inner = costs.inner_bytes(self.sketched, self.ranks, self.density)
+        return self.nbytes + costs.working_bytes(sizes, self.sketched, inner, FAST, self.threads, **precision)
 
     @property
     def entries(self) -> int:
