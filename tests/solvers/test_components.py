@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import blockbasis as bb
+from blockbasis._utils import machine
 from blockbasis.operators import BlockBasis, BlockDiagonal, Entries, InnerMatrix
 from blockbasis.partition import from_labels
 from blockbasis.solvers import components, skyline
@@ -132,3 +133,18 @@ def test_ridges_share_the_eigenpairs_of_each_component():
     one, other = (first.with_ridge(ridge)._inverse.inner_factorization.factorizations for ridge in (2.0, 3.0))
     assert all(isinstance(form, SpectralFactorization) for form in (*one, *other))
     assert all(a.vectors is b.vectors for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize("part", ["factorization", "spectra"])
+def test_dense_matrices_that_do_not_fit_are_refused(part, monkeypatch):
+    inner = bb.factorize(
+        np.random.default_rng(0).normal(size=(2_000, 3)), bb.Gaussian(1.0), n_clusters=10, rank=60, rng=0
+    ).inner
+    triangles = tuple(np.eye(60) for _ in range(10))
+    monkeypatch.setattr(machine, "available_memory", lambda: 5 * 10**6)
+    with pytest.raises(MemoryError, match=r"This solve would take about 0.0058 GB, .* a larger tol or smaller ranks"):
+        components.factorize_shifted(inner, triangles) if part == "factorization" else components.spectra(
+            inner, triangles
+        )
+    monkeypatch.setattr(machine, "available_memory", lambda: 6 * 10**6)
+    assert components.spectra(inner, triangles).pairs[0][0].shape == (600,)

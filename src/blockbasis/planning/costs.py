@@ -33,9 +33,10 @@ _CALLS = 1_500
 _CALLS_PER_CLUSTER = 150
 #: Cholesky factorizations of C in float64 that take as long as the removal of negative eigenvalues.
 _REPAIR_FACTORIZATIONS = 5.0
-#: Arrays of the size of a sampled block that a thread has at once: the entries, a scaled copy, and the distances or a
-#: factorization. The allocator of each thread keeps their pages.
-_BLOCK_COPIES = 3.0
+#: Arrays of the size of a sampled block that a thread has all the time, the entries and a scaled copy, and bytes of an
+#: entry for the parts that are float64: distances or a factorization.
+_BLOCK_COPIES = 2
+_PART_BYTES = 4
 #: Dense copies of C while C is tested for negative eigenvalues, and while the eigenvalues are removed.
 _DENSE_COPIES = 2.0
 _REPAIR_COPIES = 2.5
@@ -206,7 +207,7 @@ def working_bytes(
     itemsize = 4 if single else 8
     rows, columns = _sample_shapes(sizes, built, samples, cached)
     blocks = rows * columns
-    largest = int(itemsize * _BLOCK_COPIES * np.sort(blocks)[-threads:].sum())
+    largest = int((_BLOCK_COPIES * itemsize + _PART_BYTES) * np.sort(blocks)[-threads:].sum())
     drafted = 8 * int((rows + np.minimum(samples.landmarks * built, columns)) @ built)
     kept = itemsize * int(blocks[blocks <= KEPT_ENTRIES // k].sum()) if keep_samples else 0
     checked = n if cached else n_checked(n)

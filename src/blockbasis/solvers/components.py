@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from blockbasis._utils import machine
 from blockbasis._utils.linalg import eigenpairs
 from blockbasis.solvers.shifted import ShiftedFactorization, cholesky_factorization, spectral_factorization
 from blockbasis.solvers.skyline import envelope, skyline_factorization
@@ -15,6 +16,11 @@ from blockbasis.solvers.skyline import envelope, skyline_factorization
 if TYPE_CHECKING:
     from blockbasis._utils.typing import FloatArray, Index, IntArray
     from blockbasis.operators.inner import InnerMatrix
+
+#: Dense matrices of the size of a component during its solves: the factor and its inverse, or eigenvectors and work.
+_DENSE_COPIES = 2
+#: Number of columns below which the free memory is not asked for.
+_FEW_COLUMNS = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,14 +101,21 @@ def factorize_shifted(inner: InnerMatrix, triangles: tuple[FloatArray, ...]) -> 
     return ComponentFactorization(parts, factorizations)
 
 
+def _require_memory(inner: InnerMatrix) -> None:
+    """Raise a MemoryError where the dense matrices of a component do not fit into memory."""
+    if (size := inner.shape[0]) > _FEW_COLUMNS:
+        machine.require_memory(8 * _DENSE_COPIES * size**2, "a larger tol or smaller ranks", what="solve")
+
+
 def _factorize_component(inner: InnerMatrix, triangles: tuple[FloatArray, ...]) -> ShiftedFactorization:
     """Return a dense or a skyline Cholesky factorization, or a spectral one if I + S is not positive definite."""
     shape = envelope(inner) if inner.density < 1 else None
-    found: ShiftedFactorization | None = (
-        cholesky_factorization(upper_congruent(inner, triangles))
-        if shape is None or not shape.is_faster_than_dense
-        else skyline_factorization(inner, triangles, shape)
-    )
+    found: ShiftedFactorization | None
+    if shape is not None and shape.is_faster_than_dense:
+        found = skyline_factorization(inner, triangles, shape)
+    else:
+        _require_memory(inner)
+        found = cholesky_factorization(upper_congruent(inner, triangles))
     if found is None:
         found = spectral_factorization(*eigenpairs(congruent(inner, triangles)), precision_of(inner))
     return found
@@ -134,6 +147,8 @@ class ComponentSpectra:
 def spectra(inner: InnerMatrix, triangles: tuple[FloatArray, ...]) -> ComponentSpectra:
     """Return the eigenpairs of R C Rᵀ."""
     parts = components(inner)
+    for part in parts:
+        _require_memory(part.inner)
     pairs = tuple(eigenpairs(congruent(part.inner, _triangles_of(part, triangles))) for part in parts)
     return ComponentSpectra(parts, pairs)
 
