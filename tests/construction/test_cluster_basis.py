@@ -176,6 +176,15 @@ def test_a_whole_cluster_is_exact():
         np.testing.assert_allclose(basis.evaluate(matrix, basis.rows), np.eye(size), atol=1e-3)
 
 
+@pytest.mark.parametrize("h", [0.3, 3.0])
+def test_a_single_whole_cluster_is_extended_by_the_pseudo_inverse(h):
+    matrix, parts = case(0, n=150, k=1, h=h)
+    basis = identity_basis(matrix, parts, 0, np.random.default_rng(0))
+    K = matrix.block(slice(0, 150), slice(0, 150))
+    np.testing.assert_array_equal(basis.landmarks, np.arange(150))
+    np.testing.assert_allclose(basis.evaluate(matrix, basis.rows) @ K, K, atol=1e-8 * np.linalg.norm(K, 2))
+
+
 # --- ranks that follow from gains ------------------------------------------------------------------------------------
 
 

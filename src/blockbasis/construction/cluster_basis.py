@@ -16,7 +16,7 @@ import numpy as np
 from scipy import linalg
 from scipy.optimize import isotonic_regression
 
-from blockbasis._utils.linalg import shifted_cholesky
+from blockbasis._utils.linalg import eigenpairs, shifted_cholesky
 from blockbasis.construction.diagonal import directions_and_diagonal
 from blockbasis.construction.directions import OVERSAMPLING, Directions, residual_profile
 from blockbasis.construction.sampling import SampledBlock, energy_sampling, sample_block
@@ -319,6 +319,13 @@ def fitted_coefficients(columns: FloatArray, vectors: FloatArray, *, ridge: floa
     return np.asarray((Vt[kept].T / s[kept]) @ (U[:, kept].T @ (Q.T @ vectors)))
 
 
+def pseudo_inverse(K: FloatArray) -> FloatArray:
+    """Pseudo-inverse of a symmetric matrix, without the directions in which rounding would be amplified."""
+    values, vectors = eigenpairs(K)
+    kept = np.abs(values) > max(_AMPLIFIED * float(np.abs(values).max()), np.sqrt(np.finfo(np.float64).tiny))
+    return np.asarray((vectors[:, kept] / values[kept]) @ vectors[:, kept].T)
+
+
 def identity_basis(matrix: KernelMatrix, partition: Partition, i: int, rng: np.random.Generator) -> ClusterBasis:
     """The identity as the basis of a cluster of no more points than its rank.
 
@@ -333,10 +340,12 @@ def identity_basis(matrix: KernelMatrix, partition: Partition, i: int, rng: np.r
     columns = matrix.block(rows, landmarks).astype(np.float64, copy=False)
     energy = float(np.einsum("ij,ij->", columns, columns))
     identity = np.eye(size)
+    # Without other landmarks, the columns are symmetric.
+    coefficients = pseudo_inverse(columns) if len(landmarks) == size else fitted_coefficients(columns, identity)
     return ClusterBasis(
         cluster=cluster,
         landmarks=landmarks,
-        coefficients=fitted_coefficients(columns, identity),
+        coefficients=coefficients,
         landmark_diagonal=np.zeros(len(landmarks)),
         rows=rows,
         values=identity,
