@@ -9,6 +9,7 @@ import pytest
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import blockbasis as bb
+from blockbasis._utils import machine
 from blockbasis.baselines import approximate
 
 
@@ -87,3 +88,14 @@ def test_vectors_that_float32_cannot_hold_are_refused(scale):
         for wrong in (scale * v, np.column_stack((v, scale * v)), scale * v * (1 + 1j)):
             with pytest.raises(ValueError, match="largest entry between"):
                 operator @ wrong
+
+
+def test_a_dense_matrix_that_does_not_fit_is_refused(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(500, 2))
+    A, K = bb.factorize(X, bb.Gaussian(3.0), rank=10, n_clusters=3, rng=0), bb.ExactKernel(X, bb.Gaussian(3.0))
+    for operator, copies in ((A, 3), (K, 1)):
+        monkeypatch.setattr(machine, "available_memory", lambda needed=copies * 8 * 500**2: needed - 1)
+        with pytest.raises(MemoryError, match="This dense matrix would take .* products, which need no dense matrix"):
+            operator.todense()
+        monkeypatch.setattr(machine, "available_memory", lambda needed=copies * 8 * 500**2: needed)
+        assert operator.todense().shape == (500, 500)

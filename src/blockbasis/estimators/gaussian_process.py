@@ -53,7 +53,7 @@ _NOTHING = 1e-300
 #: Dense matrices of the sample that a likelihood and its gradient have at once, and bytes that a thread takes for
 #: neighbourhoods and the buffers of OpenBLAS.
 _LIKELIHOOD_MATRICES = 9
-_THREAD_BYTES = 100 * 10**6
+_THREAD_BYTES = 35 * 10**6
 
 
 @storable

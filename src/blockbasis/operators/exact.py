@@ -15,7 +15,7 @@ from blockbasis._utils.typing import FloatArray
 from blockbasis._utils.validation import check_dtype, check_points
 from blockbasis.kernels import CallableKernel, Kernel, as_kernel
 from blockbasis.kernels.evaluator import KernelMatrix
-from blockbasis.operators.product import RealOperator
+from blockbasis.operators.product import RealOperator, require_dense
 
 #: Number of rows and columns of a tile: 2 MiB in float64, so that a tile stays in the cache of a core between its
 #: evaluation and its product.
@@ -100,6 +100,7 @@ class ExactKernel(_TiledKernelOperator):
 
     def todense(self) -> FloatArray:
         """Return the matrix as an exactly symmetric array, which takes O(n²) memory."""
+        require_dense(self.shape, self.dtype)
         dense = np.empty(self.shape, dtype=self.dtype)
 
         def fill(rows: slice, columns: slice, tile: FloatArray) -> None:

@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
+from blockbasis._utils import machine
+
 if TYPE_CHECKING:
     from blockbasis._utils.typing import FloatArray
+
+#: Dense matrices of a product with the identity: the identity, the result, and the work of the product.
+_PRODUCT_COPIES = 3
 
 
 class RealOperator(LinearOperator):
@@ -70,7 +75,14 @@ class RealOperator(LinearOperator):
 
     def todense(self) -> FloatArray:
         """Return the matrix as an array, which takes O(n²) memory."""
+        require_dense(self.shape, self.dtype, _PRODUCT_COPIES)
         return self._apply(np.eye(self.shape[1], dtype=self.dtype))
+
+
+def require_dense(shape: tuple[int, int], dtype: np.dtype[Any], copies: int = 1) -> None:
+    """Raise a MemoryError where dense matrices of this shape do not fit into memory."""
+    needed = copies * dtype.itemsize * shape[0] * shape[1]
+    machine.require_memory(needed, "products, which need no dense matrix", what="dense matrix")
 
 
 class _InitializedOperator(RealOperator):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import linalg
 
+from blockbasis._utils.tiling import ranges
 from blockbasis.solvers.components import ComponentFactorization, factorize_shifted, rank_slices
 from blockbasis.solvers.components import congruent as congruent
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from blockbasis._utils.typing import FloatArray
     from blockbasis.operators.block_diagonal import BlockDiagonal
     from blockbasis.operators.inner import InnerMatrix
+
+#: Points of a cluster whose part of an inverse is computed at once: a cluster may have most of the points.
+_ROWS = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,12 +80,13 @@ class Woodbury:
         order, clusters = self.basis.partition.order, self.basis.partition.clusters
         inverses = self.inner_factorization.inverse_blocks(rank_slices(self.basis.ranks))
         for cluster, U, R, inverse in zip(clusters, self.basis.blocks, self.triangles, inverses, strict=True):
-            own = order[cluster]
-            scaled = U / np.sqrt(self.diagonal[own])[:, np.newaxis]
-            Q = linalg.solve_triangular(R, scaled.T, trans=1, check_finite=False).T
-            inside = np.einsum("ij,ij->i", Q @ inverse, Q)
-            outside = np.maximum(1 - np.einsum("ij,ij->i", Q, Q), 0)  # of the orthogonal complement of Q
-            values[own] = (outside + inside) / self.diagonal[own]
+            for tile in ranges(0, len(U), _ROWS):
+                own = order[cluster][tile]
+                scaled = U[tile] / np.sqrt(self.diagonal[own])[:, np.newaxis]
+                Q = linalg.solve_triangular(R, scaled.T, trans=1, check_finite=False).T
+                inside = np.einsum("ij,ij->i", Q @ inverse, Q)
+                outside = np.maximum(1 - np.einsum("ij,ij->i", Q, Q), 0)  # of the orthogonal complement of Q
+                values[own] = (outside + inside) / self.diagonal[own]
         return values
 
 
