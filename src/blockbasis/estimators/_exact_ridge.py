@@ -30,8 +30,8 @@ _TILED_ROWS = 4_000
 _STEPS_OF_WALK = 3
 #: Rows on which the pace of a factorization is measured.
 _PILOT_ROWS = 500
-#: Memory of a regression in units of the dense matrix, which is factorized and inverted in place.
-_MATRICES = 1.2
+#: Memory of a regression in units of the dense matrix, which is factorized and inverted in place, with its tiles.
+_MATRICES = 1.25
 
 
 def leave_one_out(
