@@ -21,6 +21,7 @@ from blockbasis.estimators._metric_learning import (
     regression,
     rounds,
     tuned,
+    tuned_again,
 )
 from blockbasis.estimators._trials import Candidate, Trial
 
@@ -56,12 +57,18 @@ class WithoutMetric:
         return self.outcome
 
 
-def without_metric(sample: Sample, family: RadialKernel, start: Place, grid: Grid) -> WithoutMetric:
-    """Tune the bandwidth and the ridge of a family of kernels from a given start."""
-    begun = time.perf_counter()
+def without_metric(
+    sample: Sample, family: RadialKernel, start: Place, grid: Grid, compared: bool = True
+) -> WithoutMetric:
+    """Regression of a family of kernels, whose bandwidth and ridge are tuned from a given start.
+
+    They are not tuned if the regression is not ``compared`` with others: the rounds of a metric only need its
+    gradients, for which the bandwidth and the ridge of the previous sample are good enough.
+    """
+    begun, columns = time.perf_counter(), np.ones(sample.X.shape[1])
     outcome: Regression | Exception
     try:
-        outcome = tuned(sample, family, np.ones(sample.X.shape[1]), start, grid)
+        outcome = (tuned if compared else regression)(sample, family, columns, grid.nearest(start), grid)
     except _FAILURES as error:
         outcome = error
     return WithoutMetric(outcome, time.perf_counter() - begun)
@@ -140,4 +147,4 @@ class Attempt:
                 best = after
                 yield best
         if best is not first:
-            yield tuned(sample, best.kernel, best.metric, best.place, self.grid)
+            yield tuned_again(sample, best, self.grid)
