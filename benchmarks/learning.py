@@ -409,9 +409,7 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=SPLITS)
     parser.add_argument("--all", action="store_true", help="Covertype: 464,809 rows to train")
     parser.add_argument("--all-cores", action="store_true", help="Covertype: threads, and seconds of a clock")
-    parser.add_argument(
-        "--validate", action="store_true", help="covertype, metric: settings to choose among, on other rows"
-    )
+    parser.add_argument("--validate", action="store_true", help="covertype, metric: choose settings, on other rows")
     arguments = parser.parse_args()
     parts[arguments.part](arguments)
 
