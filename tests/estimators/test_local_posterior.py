@@ -6,6 +6,7 @@ import pytest
 import blockbasis as bb
 from blockbasis.estimators import _local_posterior
 from blockbasis.estimators._local_posterior import conditioned
+from blockbasis.partition import QUICK, kmeans
 from tests.repeating import first_of
 
 KERNEL, NOISE = bb.Matern([1.0, 2.0], 1.5), 0.05
@@ -152,3 +153,16 @@ def test_points_in_a_gap_know_the_data_on_its_other_side(seed, monkeypatch):
         posterior = conditioned(kernel, X, Y, noise, 40, np.random.default_rng(seed), 1).posterior
         errors[facing] = np.sqrt(np.mean((posterior.mean(gap, 1) - exact) ** 2))
     assert errors[8] < 0.85 * errors[0]
+
+
+@pytest.mark.parametrize("n_clusters", [1, 2, 20])
+def test_a_neighbourhood_has_the_points_nearest_to_the_border_on_all_sides(n_clusters):
+    X = np.random.default_rng(0).uniform(size=(2_000, 2))
+    partition = kmeans(X, n_clusters, np.random.default_rng(1), QUICK)
+    squares = ((X[:, np.newaxis] - partition.centers) ** 2).sum(axis=2)
+    beyond = squares - squares[np.arange(2_000), partition.labels][:, np.newaxis]
+    for i, rows in enumerate(_local_posterior._within(partition, X)):
+        inside = np.isin(np.arange(2_000), rows)
+        assert inside[partition.labels == i].all()
+        assert len(rows) >= min(int(2.8 * 2_000 / n_clusters), 1_600)
+        assert inside.all() or beyond[~inside, i].min() >= beyond[inside & (partition.labels != i), i].max(initial=0)
