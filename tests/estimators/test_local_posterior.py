@@ -166,3 +166,16 @@ def test_a_neighbourhood_has_the_points_nearest_to_the_border_on_all_sides(n_clu
         assert inside[partition.labels == i].all()
         assert len(rows) >= min(int(2.8 * 2_000 / n_clusters), 1_600)
         assert inside.all() or beyond[~inside, i].min() >= beyond[inside & (partition.labels != i), i].max(initial=0)
+
+
+def test_the_points_around_a_gap_are_the_nearest_ones_of_all_clusters():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, size=(3_000, 2))
+    X[:, 0] += np.copysign(1.0, X[:, 0])
+    partition = kmeans(X, 12, np.random.default_rng(1), QUICK)
+    left = int(((partition.centers - [-2.5, 0.0]) ** 2).sum(axis=1).argmin())
+    right = int(((partition.centers - partition.centers[left] * [-1, 1]) ** 2).sum(axis=1).argmin())
+    middle = (partition.centers[left] + partition.centers[right]) / 2
+    nearest_rows = np.argsort(((X - middle) ** 2).sum(axis=1))[:200]
+    assert np.isin(nearest_rows, _local_posterior._across(partition, X)[left]).all()
+    assert len(np.unique(partition.labels[nearest_rows])) > 2
