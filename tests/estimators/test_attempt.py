@@ -50,15 +50,3 @@ def test_the_time_of_a_trial_without_a_metric_is_that_of_its_regression():
     attempt = Attempt(Candidate(bb.Gaussian(1.0), "none"), Comparison(sample), FREE, None, plain)
     trial = attempt.trial(0)
     assert trial.seconds >= 100 and trial.regression is plain.outcome and place_of(plain) == trial.regression.place
-
-
-def test_the_start_of_the_rounds_of_a_metric_is_not_tuned():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 2))
-    sample, kernel = Sample(X, np.sin(X[:, :1])), bb.Gaussian(1.0)
-    best = without_metric(sample, kernel, START, FREE).regression()
-    start = best.place[0] + 1, best.place[1]
-    assert without_metric(sample, kernel, start, FREE).regression().place == best.place
-    assert without_metric(sample, kernel, start, FREE, compared=False).regression().place == start
-    grid = Grid((0.1, 1.0))
-    assert without_metric(sample, kernel, START, grid, compared=False).regression().alpha == 0.1

@@ -57,18 +57,12 @@ class WithoutMetric:
         return self.outcome
 
 
-def without_metric(
-    sample: Sample, family: RadialKernel, start: Place, grid: Grid, compared: bool = True
-) -> WithoutMetric:
-    """Regression of a family of kernels, whose bandwidth and ridge are tuned from a given start.
-
-    They are not tuned if the regression is not ``compared`` with others: the rounds of a metric only need its
-    gradients, for which the bandwidth and the ridge of the previous sample are good enough.
-    """
-    begun, columns = time.perf_counter(), np.ones(sample.X.shape[1])
+def without_metric(sample: Sample, family: RadialKernel, start: Place, grid: Grid) -> WithoutMetric:
+    """Tune the bandwidth and the ridge of a family of kernels from a given start."""
+    begun = time.perf_counter()
     outcome: Regression | Exception
     try:
-        outcome = (tuned if compared else regression)(sample, family, columns, grid.nearest(start), grid)
+        outcome = tuned(sample, family, np.ones(sample.X.shape[1]), start, grid)
     except _FAILURES as error:
         outcome = error
     return WithoutMetric(outcome, time.perf_counter() - begun)

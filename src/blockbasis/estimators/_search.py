@@ -277,10 +277,9 @@ def _trials(
     plain = {family: each for family, each in fitted.items() if isinstance(each.outcome, Regression)}
     endless = replace(comparison, sample=replace(comparison.sample, deadline=math.inf))
     comparisons = [endless if patient and i == 0 else comparison for i in range(len(going))]
-    compared = {candidate.family for candidate, _ in going if stage == 0 or candidate.metric == "none"}
     families = list(dict.fromkeys(candidate.family for candidate, _ in going))
     tasks = {
-        family: (comparisons[i].sample, family, place_of((starts or {}).get(family)), task.grid, family in compared)
+        family: (comparisons[i].sample, family, place_of((starts or {}).get(family)), task.grid)
         for i, family in enumerate(families)
         if family not in plain
     }
