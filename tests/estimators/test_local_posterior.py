@@ -6,6 +6,7 @@ import pytest
 import blockbasis as bb
 from blockbasis.estimators import _local_posterior
 from blockbasis.estimators._local_posterior import conditioned
+from blockbasis.partition import QUICK, kmeans
 from tests.repeating import first_of
 
 KERNEL, NOISE = bb.Matern([1.0, 2.0], 1.5), 0.05
@@ -152,3 +153,29 @@ def test_points_in_a_gap_know_the_data_on_its_other_side(seed, monkeypatch):
         posterior = conditioned(kernel, X, Y, noise, 40, np.random.default_rng(seed), 1).posterior
         errors[facing] = np.sqrt(np.mean((posterior.mean(gap, 1) - exact) ** 2))
     assert errors[8] < 0.85 * errors[0]
+
+
+@pytest.mark.parametrize("n_clusters", [1, 2, 20])
+def test_a_neighbourhood_has_the_points_nearest_to_the_border_on_all_sides(n_clusters):
+    X = np.random.default_rng(0).uniform(size=(2_000, 2))
+    partition = kmeans(X, n_clusters, np.random.default_rng(1), QUICK)
+    squares = ((X[:, np.newaxis] - partition.centers) ** 2).sum(axis=2)
+    beyond = squares - squares[np.arange(2_000), partition.labels][:, np.newaxis]
+    for i, rows in enumerate(_local_posterior._within(partition, X)):
+        inside = np.isin(np.arange(2_000), rows)
+        assert inside[partition.labels == i].all()
+        assert len(rows) >= min(int(3.1 * 2_000 / n_clusters), 1_800)
+        assert inside.all() or beyond[~inside, i].min() >= beyond[inside & (partition.labels != i), i].max(initial=0)
+
+
+def test_the_points_around_a_gap_are_the_nearest_ones_of_all_clusters():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, size=(3_000, 2))
+    X[:, 0] += np.copysign(1.0, X[:, 0])
+    partition = kmeans(X, 12, np.random.default_rng(1), QUICK)
+    left = int(((partition.centers - [-2.5, 0.0]) ** 2).sum(axis=1).argmin())
+    right = int(((partition.centers - partition.centers[left] * [-1, 1]) ** 2).sum(axis=1).argmin())
+    middle = (partition.centers[left] + partition.centers[right]) / 2
+    nearest_rows = np.argsort(((X - middle) ** 2).sum(axis=1))[:200]
+    assert np.isin(nearest_rows, _local_posterior._across(partition, X)[left]).all()
+    assert len(np.unique(partition.labels[nearest_rows])) > 2

@@ -13,8 +13,10 @@ from blockbasis.estimators._metric_learning import (
     OutOfTime,
     Sample,
     metric_of_trees,
+    regression,
     rounds,
     tuned,
+    tuned_again,
     updated_metric,
 )
 from tests.repeating import first_of
@@ -245,3 +247,11 @@ def test_gamma_is_that_of_scikit_learn(regression):
     X, y, X_new = regression
     ours = bb.KernelRidge(0.1, kernel="rbf", gamma=0.25).fit(X, y)
     np.testing.assert_array_equal(ours.predict(X_new), bb.KernelRidge(0.1, bandwidth=2.0).fit(X, y).predict(X_new))
+
+
+def test_a_regression_that_is_tuned_again_is_not_repeated():
+    sample = sample_of(*relevant(0, n=100))
+    best = tuned(sample, bb.Gaussian(1.0), np.ones(10))
+    assert tuned_again(sample, best) is best
+    start = regression(sample, bb.Gaussian(1.0), np.ones(10), (best.place[0] + 1, best.place[1]))
+    assert tuned_again(sample, start).place == best.place

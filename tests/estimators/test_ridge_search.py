@@ -65,3 +65,9 @@ def test_a_gamma_is_kept_and_columns_stay_as_they_are(cls, data):
 def test_bad_parameters(cls, data, settings, error, message):
     with pytest.raises(error, match=message):
         cls(**settings).fit(*data)
+
+
+@pytest.mark.parametrize(("scale", "views"), [(1.1, 1), (3.0, 2), (30.0, 1)])
+def test_columns_are_left_as_they_are_only_where_that_differs_from_standardised_ones(scale, views):
+    X = np.random.default_rng(0).uniform(size=(500, 2)) * [1.0, scale]
+    assert len(bb.KernelRidgeCV()._views(X, None)) == views

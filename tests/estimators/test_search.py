@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import blockbasis as bb
+from blockbasis.estimators import _search
+from blockbasis.estimators._attempt import Attempt
 from blockbasis.estimators._columns import as_they_are, heavy_tails, standardized
 from blockbasis.estimators._search import Task, importances, sample_sizes, search
 from blockbasis.estimators._trials import Candidate
@@ -102,3 +104,21 @@ def test_classes_are_compared_by_the_log_loss():
     found = search(given, [Candidate(bb.Gaussian(1.0), "diagonal")], np.random.default_rng(0))
     assert found.trial.error < math.log(2) / 2
     assert found.score(found.trial) == -found.trial.error
+
+
+def test_the_comparison_of_views_is_the_first_stage_of_its_candidates(monkeypatch):
+    attempts = []
+
+    def counting(candidate, comparison, *others):
+        attempts.append((candidate, len(comparison.sample.X)))
+        return Attempt(candidate, comparison, *others)
+
+    monkeypatch.setattr(_search, "Attempt", counting)
+    candidates = [Candidate(bb.Gaussian(1.0), kind) for kind in ("none", "diagonal", "full")]
+    given = heavy_task(lambda X: X[:, 1])
+    found = search(given, candidates, np.random.default_rng(0))
+    smallest = min(size for _, size in attempts)
+    first = [candidate.metric for candidate, size in attempts if size == smallest]
+    assert sorted(first) == ["diagonal"] * 3 + ["full"] + ["none"] * 3  # once for each of the three views, and "full"
+    apart = search(replace(given, views=(found.view,)), candidates, np.random.default_rng(0))
+    assert [trial.error for trial in apart.trials] == [trial.error for trial in found.trials]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
 import blockbasis as bb
-from blockbasis.kernels import RADIAL_KERNELS, squared_distances
+from blockbasis.kernels import RADIAL_KERNELS, radial, squared_distances
 from blockbasis.kernels.distances import ENTRY_ERROR
 from blockbasis.kernels.evaluator import KernelMatrix
 
@@ -138,3 +138,21 @@ def test_a_large_matrix_of_a_kernel_is_symmetric():
 def test_bounds_of_tiny_bandwidths_do_not_overflow():
     for bandwidth in (1e-204, 1e-285):
         np.testing.assert_array_equal(bb.Gaussian(bandwidth).bound(np.array([0.0, 1e-3])), [1.0, 0.0])
+
+
+def no_distances(*arguments, **settings):
+    raise AssertionError("the distances are computed twice")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("make", [bb.Laplacian, lambda h: bb.Matern(h, nu=0.5)])
+def test_only_the_nearest_points_of_a_kinked_kernel_are_compared_by_differences(make, dtype, monkeypatch):
+    X = normal_points((300, 6), dtype)
+    monkeypatch.setattr(radial, "squared_distances", no_distances)
+    assert_right(make(5.0), X, np.concatenate((X[:40], X + dtype(0.1))))
+    assert (np.diagonal(make(5.0).block(X, X)) == 1).all()
+
+
+def test_many_near_points_of_a_kinked_kernel_take_products_in_float64():
+    X = (1e-3 * normal_points((200, 6)) + 1).astype(np.float32)
+    assert_right(bb.Laplacian(1.0), np.concatenate((X, -X)), X)

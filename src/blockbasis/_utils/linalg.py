@@ -135,7 +135,7 @@ def shifted_cholesky(M: FloatArray, shift: float) -> FloatArray:
     """Return L with L Lᵀ = M + s I, for the first s = shift, 100 shift, ... for which the factorization succeeds."""
     shift = max(shift, _SMALLEST_SHIFT)
     while True:
-        shifted = M.copy()
+        shifted = M.copy(order="K")
         shifted[np.diag_indices_from(shifted)] += shift
         try:
             return np.asarray(linalg.cholesky(shifted, lower=True, overwrite_a=True, check_finite=False))

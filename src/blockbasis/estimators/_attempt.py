@@ -21,6 +21,7 @@ from blockbasis.estimators._metric_learning import (
     regression,
     rounds,
     tuned,
+    tuned_again,
 )
 from blockbasis.estimators._trials import Candidate, Trial
 
@@ -140,4 +141,4 @@ class Attempt:
                 best = after
                 yield best
         if best is not first:
-            yield tuned(sample, best.kernel, best.metric, best.place, self.grid)
+            yield tuned_again(sample, best, self.grid)

@@ -138,6 +138,11 @@ class Grid:
         lengths = _BANDWIDTH_STEPS if self.bandwidth is None else (0, 0)
         return lengths, (0, len(self.alphas) - 1) if self.alphas else _ALPHA_STEPS
 
+    def nearest(self, place: Place) -> Place:
+        """The place within the limits that is nearest to a place."""
+        (least, most), (lowest, highest) = self.limits
+        return min(max(place[0], least), most), min(max(place[1], lowest), highest)
+
     def at(self, place: Place, unit: float) -> tuple[float, float]:
         """Bandwidth and ridge of a place; ``unit`` is the median distance."""
         length = unit * 2.0 ** place[0] if self.bandwidth is None else self.bandwidth
@@ -213,10 +218,25 @@ def tuned(
         If no regression could be solved.
     """
     at = _regressions(sample, family, metric, grid)
+    return _descended(at, at(grid.nearest(start)), grid)
+
+
+def tuned_again(sample: Sample, first: Regression, grid: Grid = FREE) -> Regression:
+    """Find the bandwidth and ridge of least leave-one-out error from a regression of the sample, which is not repeated.
+
+    Raises
+    ------
+    OutOfTime
+    LinAlgError
+        If no regression could be solved.
+    """
+    return _descended(_regressions(sample, first.kernel, first.metric, grid), first, grid)
+
+
+def _descended(at: Callable[[Place], Regression], first: Regression, grid: Grid) -> Regression:
+    """Local minimum of the leave-one-out error over bandwidths and ridges, from a regression downwards."""
     (least, most), (lowest, highest) = grid.limits
-    place = min(max(start[0], least), most), min(max(start[1], lowest), highest)
-    seen = {place: at(place)}
-    best, improving = seen[place], True
+    seen, best, improving = {first.place: first}, first, True
     while improving:
         improving = False
         for move in _MOVES:
@@ -230,7 +250,7 @@ def tuned(
                     break
                 best, improving = seen[there], True
     if not math.isfinite(best.error):
-        raise linalg.LinAlgError(f"no regression with {family!r} has a finite leave-one-out error")
+        raise linalg.LinAlgError(f"no regression with {first.kernel!r} has a finite leave-one-out error")
     return best
 
 
@@ -300,7 +320,8 @@ def _solved(sample: Sample, K: FloatArray, alpha: float) -> tuple[FloatArray, Fl
     least = alpha if sample.weights is None else alpha / float(sample.weights.max())
     precision = np.float32 if least >= _RIDGE_OF_SINGLE else np.float64
     try:
-        coefficients, left_out = leave_one_out(K.astype(precision, order="F"), sample.Y, sample.weights, alpha)
+        # K is symmetric: its transpose has contiguous columns at the price of a copy without a transposition.
+        coefficients, left_out = leave_one_out(K.astype(precision).T, sample.Y, sample.weights, alpha)
     except linalg.LinAlgError:
         return np.zeros_like(sample.Y), np.full_like(sample.Y, math.inf), np.full(len(K), math.inf)
     losses = sample.losses(left_out)

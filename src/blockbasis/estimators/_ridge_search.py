@@ -45,8 +45,10 @@ _MOST_AT_FULL_RANK = 30_000
 _RIDGES = (0.25, 1.0, 4.0)
 #: Above this total rank one ridge is enough: the next would want an eigendecomposition.
 _CHOOSING = 3_000
-#: Standard deviations of columns within this factor of each other may be left as they are.
+#: Standard deviations of columns within this factor of each other may be left as they are. Within the smaller factor,
+#: columns are standardised already: the data left as they are would be tried twice.
 _COMPARABLE = 10
+_EQUAL = 1.25
 #: Part of a budget of time that the search may take, and rows on which the pace of the last fit is measured.
 _SEARCH_PART = 0.35
 _PILOT_ROWS = 2_000
@@ -145,7 +147,7 @@ class RidgeSearch(KernelRidgeEstimator):
             return (raw,)
         views, varying, mapping = [standard], standard.scale[standard.scale > 0], heavy_tails(X)
         # Samples are too small to tell scales apart that differ wildly: a unit of measure means nothing there.
-        if varying.max() <= _COMPARABLE * varying.min():
+        if _EQUAL < varying.max() / varying.min() <= _COMPARABLE:
             views.append(raw)
         if mapping is not None:
             views.append(standardized(X, weights, mapping))

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 #: A candidate that reached a stage, and its regression of the previous stage.
 Going: TypeAlias = tuple[Candidate, Regression | None]
+#: Trials of a stage, and the regressions of their families without a metric.
+Tried: TypeAlias = tuple[list[Trial], dict[RadialKernel, WithoutMetric]]
 
 METRICS = ("none", "diagonal", "full")
 #: Maximum number of rows of a sample.
@@ -141,8 +143,8 @@ def search(task: Task, candidates: Sequence[Candidate], rng: np.random.Generator
     every = rng.permutation(len(task.X))
     order, others = _divided(every, sizes[-1])
     with single_threaded():
-        view = _best_view(task, candidates, order[: sizes[0]], others)
-        trials = _halving(task, candidates, [order[:size] for size in sizes], others, view, deadline)
+        view, known = _best_view(task, candidates, order[: sizes[0]], others)
+        trials = _halving(task, candidates, [order[:size] for size in sizes], others, view, deadline, known)
         if len(others) >= _FEWEST_HELD_OUT:
             more, outside = _divided(every, int(_GROWTH * sizes[-1]))
             comparison = task.comparison(task.sample(more, view, deadline), outside, view)
@@ -186,24 +188,26 @@ def sample_sizes(n: int, seconds: float = math.inf, n_candidates: int = 1) -> li
     return sorted(sizes)
 
 
-def _best_view(task: Task, candidates: Sequence[Candidate], rows: IntArray, others: IntArray) -> View:
-    """Return the view with the least error of the first family on the smallest sample, with or without a metric.
+def _best_view(task: Task, candidates: Sequence[Candidate], rows: IntArray, others: IntArray) -> tuple[View, Tried]:
+    """Return the view with the least error of the first family on the smallest sample, and its trials.
 
-    A view can be better without a metric and worse with one.
+    A view can be better without a metric and worse with one. If there is one view only, there are no trials.
     """
+    known: Tried = [], {}
     chosen, leading = task.views[0], None
     if len(task.views) == 1:
-        return chosen
+        return chosen, known
     deadline = time.perf_counter() + _VIEW_PART * task.seconds
     metrics = {each.metric for each in candidates}
     kinds = sorted(metrics - {"full"} or metrics, reverse=True)  # the other kinds are enough for this choice
     going: list[Going] = [(Candidate(candidates[0].family, kind), None) for kind in kinds]
     for view in task.views:
         comparison = task.comparison(task.sample(rows, view, deadline), others, view)
-        best = min(_trials(task, going, comparison, 0)[0], key=lambda trial: trial.error)
+        tried = _trials(task, going, comparison, 0)
+        best = min(tried[0], key=lambda trial: trial.error)
         if best.regression is not None and (leading is None or not no_worse(leading.losses, best.losses)):
-            chosen, leading = view, best
-    return chosen
+            chosen, known, leading = view, tried, best
+    return chosen, known
 
 
 def _halving(
@@ -213,8 +217,9 @@ def _halving(
     others: IntArray,
     view: View,
     deadline: float,
+    known: Tried,
 ) -> list[Trial]:
-    """Return the trials of all stages, and of the means of two kernels."""
+    """Return the trials of all stages, and of the means of two kernels; ``known`` has some of the first stage."""
     sizes, trials, plain = [len(rows) for rows in samples], list[Trial](), dict[RadialKernel, WithoutMetric]()
     going: list[Going] = [(candidate, None) for candidate in candidates]
     numbers = [len(candidates), *(min(kept + 1, len(candidates)) for kept in _KEPT)]
@@ -226,7 +231,8 @@ def _halving(
             advance(f"search: {name_of(candidate.family)}, metric {candidate.metric}, {size} rows", part)
 
         comparison = task.comparison(task.sample(rows, view, deadline), others, view)
-        done, plain = _trials(task, going, comparison, stage, plain, patient=stage == 0, count=count)
+        before = known if stage == 0 else None
+        done, plain = _trials(task, going, comparison, stage, plain, patient=stage == 0, known=before, count=count)
         trials += done
         going = [(trial.candidate, trial.regression) for trial in _kept(done, (*_KEPT, len(done))[stage])]
         if time.perf_counter() > deadline:
@@ -245,8 +251,9 @@ def _trials(
     starts: Mapping[RadialKernel, WithoutMetric] | None = None,
     *,
     patient: bool = False,
+    known: Tried | None = None,
     count: Callable[[Candidate], None] = lambda candidate: None,
-) -> tuple[list[Trial], dict[RadialKernel, WithoutMetric]]:
+) -> Tried:
     """Return the trials of a stage, and the regressions of their families without a metric.
 
     Parameters
@@ -260,20 +267,28 @@ def _trials(
         Regressions of the families without a metric in the previous stage.
     patient : bool, default=False
         Whether the first candidate has no deadline, so that every search has a result.
+    known : (list of Trial, dict), default=None
+        What this function returned for some of the candidates on the same sample. Complete trials are not repeated.
     count : callable
         Takes a candidate. It is called after each trial.
     """
+    done, fitted = known or ([], {})
+    complete = {trial.candidate: trial for trial in done if not trial.failure}
+    plain = {family: each for family, each in fitted.items() if isinstance(each.outcome, Regression)}
     endless = replace(comparison, sample=replace(comparison.sample, deadline=math.inf))
     comparisons = [endless if patient and i == 0 else comparison for i in range(len(going))]
     families = list(dict.fromkeys(candidate.family for candidate, _ in going))
-    tasks = [
-        (comparisons[i].sample, family, place_of((starts or {}).get(family)), task.grid)
+    tasks = {
+        family: (comparisons[i].sample, family, place_of((starts or {}).get(family)), task.grid)
         for i, family in enumerate(families)
-    ]
-    plain = dict(zip(families, task.map(without_metric, tasks), strict=True))
+        if family not in plain
+    }
+    plain |= dict(zip(tasks, task.map(without_metric, list(tasks.values())), strict=True))
 
     def trial(own: Comparison, candidate: Candidate, before: Regression | None) -> Trial:
-        made = Attempt(candidate, own, task.grid, before, plain[candidate.family]).trial(stage)
+        made = complete.get(candidate)
+        if made is None:
+            made = Attempt(candidate, own, task.grid, before, plain[candidate.family]).trial(stage)
         count(candidate)
         return made
 

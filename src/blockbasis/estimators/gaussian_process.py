@@ -124,7 +124,7 @@ class GaussianProcessRegressor(StreamedProcess, MultiOutputMixin, RegressorMixin
     used. With more points, a random sample of 1,500 is used together with ten patches of 150 neighbouring points. The
     patches contain the information about the noise and about lengths below the distances of the sample.
 
-    With more than 1,500 points, 500 random points are inducing points, through which every prediction depends on all
+    With more than 1,500 points, 300 random points are inducing points, through which every prediction depends on all
     data, as in the fully independent training conditional. The points in and around a cluster enter with their exact
     covariance; this is a partially independent conditional with overlapping blocks [1]_. Near the border between
     clusters, means and variances are weighted means of both clusters, and are continuous.

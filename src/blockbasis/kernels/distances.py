@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 #: Allowed error of the entries of a kernel with f(0) = 1, by the dtype of the points.
 ENTRY_ERROR = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
+#: Largest share of the squared distances of a block that is computed once more, by differences. With more, products in
+#: float64 take less time.
+_FEW = 0.02
 #: Differences of coordinates that are computed at once: 8 MB of float64.
 _CHUNK_ENTRIES = 2**20
 
@@ -39,10 +42,10 @@ def squared_distances(X: FloatArray, Y: FloatArray, centre: FloatArray, *, error
         X, Y, centre = (each.astype(np.float64, copy=False) for each in (X, Y, centre))
     factors = product_factors(X, Y, centre, error=error)
     if not factors.cancelled:
-        return factors.squared(slice(None), slice(None))
+        return factors.squared(slice(None))
     if X.dtype == np.float32:
         return squared_distances(*(each.astype(np.float64) for each in (X, Y, centre)), error=error)
-    squared = factors.squared(slice(None), slice(None))
+    squared = factors.squared(slice(None))
     sums = np.add.outer(factors.left[:, -2], factors.right[:, -1])
     # A profile f changes by no more than the relative error of its argument.
     sums *= _rounding(X) / ENTRY_ERROR[X.dtype]
@@ -61,15 +64,22 @@ class ProductFactors:
     right : ndarray of shape (m, d + 2)
     cancelled : bool
         Whether the rounding of the product may exceed the error that is allowed.
+    rounding : float
+        Largest rounding error of the squared distance of a point that is as far from the centre as the first points.
     """
 
     left: FloatArray
     right: FloatArray
     cancelled: bool
+    rounding: float
 
-    def squared(self, rows: slice, columns: slice, out: FloatArray | None = None) -> FloatArray:
-        """Return the squared distances of some rows and columns; negative rounding errors are set to zero."""
-        squared = np.matmul(self.left[rows], self.right[columns].T, out=out)
+    def product(self, rows: slice, out: FloatArray | None = None) -> FloatArray:
+        """Return the squared distances of some rows; rounding errors can make them negative."""
+        return np.asarray(np.matmul(self.left[rows], self.right.T, out=out))
+
+    def squared(self, rows: slice, out: FloatArray | None = None) -> FloatArray:
+        """Return the squared distances of some rows; negative rounding errors are set to zero."""
+        squared = self.product(rows, out)
         return np.maximum(squared, 0, out=squared)
 
 
@@ -83,8 +93,44 @@ def product_factors(X: FloatArray, Y: FloatArray, centre: FloatArray, *, error: 
     X_centred *= -2
     left[:, d + 1] = right[:, d] = 1
     # Distances to points y of much larger norm than all x have a small relative error.
-    cancelled = _rounding(X) * float(left[:, d].max(initial=0.0)) > error
-    return ProductFactors(left, right, cancelled)
+    rounding = _rounding(X) * float(left[:, d].max(initial=0.0))
+    return ProductFactors(left, right, rounding > error, rounding)
+
+
+def replace_nearest(squared: FloatArray, X: FloatArray, Y: FloatArray, rounding: float, error: float) -> bool:
+    """Compute those squared distances once more, by differences, whose roots rounding may change by more than an error.
+
+    Parameters
+    ----------
+    squared : ndarray of shape (n, m)
+        Squared distances by products, which are replaced in place, and so are all that rounding made negative.
+    X : ndarray of shape (n, d)
+    Y : ndarray of shape (m, d)
+    rounding : float
+        As in `ProductFactors`.
+    error : float
+        Error that every distance may have.
+
+    Returns
+    -------
+    bool
+        False if these are more than a few: none is replaced then.
+
+    Notes
+    -----
+    With |y| <= |x| + |x - y|, the rounding error of |x - y|^2 is at most 3 ``rounding`` and a relative error, which is
+    harmless. That of |x - y| is half of it divided by |x - y|. The limit has a safety factor of two.
+    """
+    ratio = 3 * rounding / error
+    limit = min(ratio * ratio, float(np.finfo(squared.dtype).max))
+    if squared.min(initial=math.inf) > limit:
+        return True
+    nearest = np.flatnonzero(~(squared > limit))  # distances that overflow may be NaN
+    if len(nearest) > _FEW * squared.size:
+        return False
+    rows, columns = np.divmod(nearest, len(Y))
+    squared[rows, columns] = squares_of_differences(X, Y, rows, columns)
+    return True
 
 
 def _rounding(X: FloatArray) -> float:

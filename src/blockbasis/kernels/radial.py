@@ -11,7 +11,13 @@ import numpy as np
 from blockbasis._utils.tiling import ranges
 from blockbasis._utils.validation import check_lengths
 from blockbasis.kernels.base import Kernel, mapped_block, mapped_gradient
-from blockbasis.kernels.distances import ENTRY_ERROR, product_factors, squared_distances, squares_of_differences
+from blockbasis.kernels.distances import (
+    ENTRY_ERROR,
+    product_factors,
+    replace_nearest,
+    squared_distances,
+    squares_of_differences,
+)
 from blockbasis.kernels.linear_map import LinearMap
 
 if TYPE_CHECKING:
@@ -96,27 +102,27 @@ class RadialKernel(Kernel):
             return self._block_of_tiny_bandwidth(X, Y)
         # Products cancel far from the origin: the points are centred on the mean of X, near the centre of a cluster.
         centre, error = X.mean(axis=0), self._distance_error(X)
-        if len(Y) <= _WIDE:
-            return self._narrow_block(X, Y, centre, error)
         values = np.empty((len(X), len(Y)), dtype=X.dtype)
-        for columns in ranges(0, len(Y), _NARROW):
-            values[:, columns] = self._narrow_block(X, Y[columns], centre, error)
+        for columns in ranges(0, len(Y), _NARROW if len(Y) > _WIDE else max(len(Y), 1)):
+            self._fill(values[:, columns], X, Y[columns], centre, error)
         return values
 
-    def _narrow_block(self, X: FloatArray, Y: FloatArray, centre: FloatArray, error: float) -> FloatArray:
-        """Return the entries, computed in strips of rows so that the distances of a strip stay in the cache."""
-        values = np.empty((len(X), len(Y)), dtype=X.dtype)
-        factors = product_factors(X, Y, centre, error=error) if error else None
+    def _fill(self, values: FloatArray, X: FloatArray, Y: FloatArray, centre: FloatArray, error: float) -> None:
+        """Compute the entries in strips of rows, so that the distances of a strip stay in the cache."""
+        factors, allowed = product_factors(X, Y, centre, error=error), ENTRY_ERROR[X.dtype] * self.bandwidth
+        enough = not (error and factors.cancelled)
         for rows in ranges(0, len(X), max(1, _STRIP_ENTRIES // max(len(Y), 1))):
             strip = values[rows]
-            if factors is not None and not factors.cancelled:
-                squared = factors.squared(rows, slice(None), out=strip)
-            else:
+            if enough and error:
+                squared = factors.squared(rows, out=strip)
+            elif enough:
+                squared = factors.product(rows, out=strip)
+                enough = replace_nearest(squared, X[rows], Y, factors.rounding, allowed)
+            if not enough:
                 squared = squared_distances(X[rows], Y, centre, error=error).astype(X.dtype, copy=False)
             entries = self.profile(squared)
             if entries is not strip:
                 strip[...] = entries
-        return values
 
     def block_gradient(
         self, X: FloatArray, Y: FloatArray, weights: FloatArray, factors: FloatArray | None
@@ -142,7 +148,10 @@ class RadialKernel(Kernel):
         return replace(self, bandwidth=1.0).profile(squared)
 
     def _distance_error(self, X: FloatArray) -> float:
-        """Return the allowed error of squared distances; zero if f has no derivative at zero."""
+        """Return the allowed error of squared distances; zero if f has no derivative at zero.
+
+        Such an f changes by at most the error of the distance divided by the bandwidth.
+        """
         return ENTRY_ERROR[X.dtype] * self.bandwidth * self.bandwidth if self._smooth_at_zero else 0.0
 
     @property
