@@ -17,7 +17,7 @@ test-all: $(VENV)/.test
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "" --hypothesis-profile all
 
 # The oldest versions that pyproject.toml names, and the newest that can be had, each in an environment of its own.
-OLDEST := numpy==2.0.0 scipy==1.13.0 scikit-learn==1.6.0 joblib==1.4.0 threadpoolctl==3.5.0 pytest==8.0.0 pandas==2.2.2
+OLDEST := numpy==2.0.0 scipy==1.13.0 scikit-learn==1.6.0 joblib==1.4.0 threadpoolctl==3.5.0 pytest==8.2.0 pandas==2.2.2
 VERSIONED := pytest hypothesis pandas pyarrow rich typer matplotlib "dask[array,dataframe]" distributed
 
 test-oldest:
