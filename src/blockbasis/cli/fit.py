@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,12 +18,13 @@ from blockbasis.cli.descriptions import chosen_line, model_facts, scorecard_tabl
 from blockbasis.cli.files import check_output, named, size_of
 from blockbasis.cli.folders import check_source, summing
 from blockbasis.cli.reporting import check_report, command_line, write_report
+from blockbasis.exceptions import PerformanceWarning
 from blockbasis.operators.storage import save
 from blockbasis.report import model_page
 from blockbasis.tables.checks import check_data
 from blockbasis.tables.encoding import TableEncoder
 from blockbasis.tables.fitting import fit_prepared, prepare_table, tested_again
-from blockbasis.tables.folders import learn_others, sample_table
+from blockbasis.tables.folders import count_rows, learn_others, sample_table
 from blockbasis.tables.model import TableModel
 from blockbasis.tables.reading import read_names, read_table
 from blockbasis.tables.scorecard import OURS, recalls
@@ -65,7 +68,11 @@ def fit(
         kinds = options.column_kinds(column)
         start = time.perf_counter()
         table, sampled = _read(file, (target, *kinds), kinds, seed, output)
-        output.say(f"{file}: {table.n_rows} rows, {len(table.names)} columns")
+        if sampled is None:
+            output.say(f"{file}: {table.n_rows} rows, {len(table.names)} columns")
+        else:
+            drawn = f"{table.n_rows} drawn at random to choose and test"
+            output.say(f"{file}: {count_rows(file)} rows in {len(sampled)} files, {drawn}, {len(table.names)} columns")
         prepared = prepare_table(
             table,
             target,
@@ -82,9 +89,12 @@ def fit(
                 output.note(line)
         chosen = {"time_budget": time_budget, "n_jobs": jobs, "random_state": seed, "verbose": 1}
         clock = StageClock()
-        with progress_bars(shown=output.verbose, clock=clock):
+        with progress_bars(shown=output.verbose, clock=clock), _without_budget_warning(sampled is not None):
             model, evaluation = fit_prepared(prepared, **chosen)
         if sampled is not None:
+            output.say(
+                f"{model.rows} rows determine the basis functions, and the others that were not drawn are learnt."
+            )
             with summing(cluster) as summed:
                 model, evaluation = tested_again(learn_others(model, file, sampled, summed), prepared)
         clock.add("test, with the simple models")
@@ -114,6 +124,15 @@ def _read(
             names.place(name)
     with progress_bars(shown=output.verbose):
         return read_table(file, kinds=reading_kinds(kinds)), None
+
+
+@contextmanager
+def _without_budget_warning(directory: bool) -> Iterator[None]:
+    """Context without the warning that a budget excludes rows: of a directory, more rows are learnt afterwards."""
+    with warnings.catch_warnings():
+        if directory:
+            warnings.filterwarnings("ignore", "time_budget=.* is too short for all", PerformanceWarning)
+        yield
 
 
 def _save(model: TableModel, out: Path) -> None:

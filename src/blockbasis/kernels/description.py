@@ -62,7 +62,7 @@ def restored_kernel(saved: dict[str, Any], given: Kernel | None = None) -> Kerne
 
 def _users_parameters(kernel: Kernel) -> dict[str, Any] | None:
     """Return the fields of a dataclass; None if there are none that JSON holds."""
-    names = [field.name for field in fields(kernel)] if is_dataclass(kernel) else []
+    names: list[str] = [field.name for field in fields(kernel)] if is_dataclass(kernel) else []
     values: dict[str, Any] = {name: getattr(kernel, name) for name in names}
     plain = all(
         isinstance(value, (bool, int, float, str)) or (isinstance(value, tuple) and all(map(_is_number, value)))
