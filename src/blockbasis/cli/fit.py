@@ -92,9 +92,7 @@ def fit(
         with progress_bars(shown=output.verbose, clock=clock), _without_budget_warning(sampled is not None):
             model, evaluation = fit_prepared(prepared, **chosen)
         if sampled is not None:
-            output.say(
-                f"{model.rows} rows determine the basis functions, and the others that were not drawn are learnt."
-            )
+            output.say(f"{model.rows} rows determine the basis functions. The rows that were not drawn are learnt.")
             with summing(cluster) as summed:
                 model, evaluation = tested_again(learn_others(model, file, sampled, summed), prepared)
         clock.add("test, with the simple models")
