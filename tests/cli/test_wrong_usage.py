@@ -123,7 +123,7 @@ WRONG = [
     ("a bandwidth of 0", "compress good.csv --bandwidth 0", USAGE, "must be a positive number, not 0"),
     ("a size that is none", "compress good.csv --memory much", USAGE, "a size such as 50MB, or a number of floats"),
     ("two goals", "plan good.csv --tol 0.1 --memory 9", USAGE, "--tol and --memory exclude each other"),
-    ("too little memory", "compress good.csv --memory 1", FAILURE, "--memory must be"),
+    ("too little memory", "compress good.csv --memory 1", FAILURE, "at least 3 floats per point. Got 1 instead."),
     ("one point", "compare one.csv", FAILURE, "one point names no winner"),
     ("an unknown method", "compare good.csv --method nystroem", FAILURE, "no method 'nystroem'. Did you mean nystrom"),
     ("a foreign file", "info foreign.bbf", FAILURE, "foreign.bbf is not a complete blockbasis file"),
