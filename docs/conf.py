@@ -35,7 +35,7 @@ suppress_warnings = ["config.cache"]
 
 html_math_renderer = "mathml" if "mathml" in extensions else "mathjax"
 autosummary_generate = True
-autosummary_context = {"members": members}
+autosummary_context = {"shown_members": members}
 templates_path = ["_templates"]
 numpydoc_show_class_members = False
 autodoc_typehints = "none"
