@@ -57,7 +57,7 @@ html_theme_options = {
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
 #: Pages without subpages have no navigation at their side.
-html_sidebars = {name: [] for name in ("index", "start", "which_method", "mathematics")}
+html_sidebars = {name: [] for name in ("index", "start", "which_method", "guide", "mathematics")}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
