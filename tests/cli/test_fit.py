@@ -73,7 +73,7 @@ def test_columns_are_named_with_hints_about_identifiers_and_dates(call, tmp_path
     (tmp_path / "t.csv").write_text("\n".join(["id,area,sold,price", *rows]) + "\n")
     code, text = call("fit", tmp_path / "t.csv", "-t", "price", "--out", tmp_path / "m.bbf")
     assert code == 0, text
-    assert "numbers: id, area" in text
+    assert "other columns: numbers (id, area)" in text
     assert "id: a different whole number in each row, in order; --column 'id=drop' leaves it out" in text
     assert "sold: '01.01.2024' is read as text; dates are read in the form 2024-05-31" in text
     assert "± one standard error" in text

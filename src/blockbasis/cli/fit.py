@@ -143,7 +143,7 @@ def _save(model: TableModel, out: Path) -> None:
 def _plain_columns(encoder: TableEncoder) -> list[str]:
     """Return a line with the names of the columns of numbers that are used as they are."""
     names = [column.name for column in encoder.columns if not column.sentence]
-    return [f"{'numbers' if len(names) > 1 else 'number'}: {listed(names)}"] if names else []
+    return [f"other columns: numbers ({listed(names)})"] if names else []
 
 
 def _facts(found: list[tuple[str, float, int]]) -> dict[str, Any]:
