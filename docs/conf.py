@@ -12,6 +12,8 @@ import blockbasis
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
+from members import members  # noqa: E402
+
 project = "blockbasis"
 author = "The blockbasis developers"
 version = release = blockbasis.__version__
@@ -33,6 +35,8 @@ suppress_warnings = ["config.cache"]
 
 html_math_renderer = "mathml" if "mathml" in extensions else "mathjax"
 autosummary_generate = True
+autosummary_context = {"shown_members": members}
+templates_path = ["_templates"]
 numpydoc_show_class_members = False
 autodoc_typehints = "none"
 default_role = "py:obj"
@@ -44,7 +48,7 @@ html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_theme_options = {
     "navbar_end": ["theme-switcher"],
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 8,
     "show_prev_next": True,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
@@ -53,7 +57,7 @@ html_theme_options = {
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
 #: Pages without subpages have no navigation at their side.
-html_sidebars = {name: [] for name in ("index", "start", "which_method", "mathematics")}
+html_sidebars = {name: [] for name in ("index", "start", "which_method", "guide", "mathematics")}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 

@@ -33,6 +33,17 @@ def blocks(page):
     return ["\n" * text.count("\n", 0, match.start(2)) + match[2] for match in found]
 
 
+def write_tables():
+    """Write the tables of which the pages speak: text, missing values and the target ``price``."""
+    rng = np.random.default_rng(0)
+    area, kind = rng.uniform(50, 200, size=120).round(1), np.array(["flat", "house"])[rng.integers(2, size=120)]
+    price = 3 * area + 90 * (kind == "house") + rng.normal(size=120)
+    rows = [f"{a if i % 9 else ''},{k}" for i, (a, k) in enumerate(zip(area, kind, strict=True))]
+    Path("new.csv").write_text("\n".join(["area,kind", *rows]) + "\n")
+    rows = [f"{row},{p:.2f}" for row, p in zip(rows, price, strict=True)]
+    Path("table.csv").write_text("\n".join(["area,kind,price", *rows]) + "\n")
+
+
 def run(page):
     names: dict[str, object] = {}
     for code in blocks(page):
@@ -45,6 +56,7 @@ def run(page):
 )
 def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    write_tables()
     run(page)
 
 

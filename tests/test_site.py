@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import blockbasis as bb
+from docs import members
 from tools import check_links, method_tables, transcript
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,10 +24,19 @@ def test_broken_links_and_anchors_are_found(tmp_path):
 
 
 def test_the_reference_has_every_public_name():
-    text = (ROOT / "docs" / "api" / "index.rst").read_text(encoding="utf-8")
+    text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "api").glob("*.rst"))
     listed = set(re.findall(r"^   (\w+)$", text, re.MULTILINE))
     public = {name for name, value in vars(bb).items() if getattr(value, "__module__", "").startswith("blockbasis.")}
     assert public - listed == set()
+
+
+def test_a_page_of_a_class_has_its_public_methods_and_no_internal_ones():
+    found = members.members("blockbasis", "KernelRidgeCV")
+    assert {"fit", "predict", "predict_interval", "partial_fit"} <= set(found["methods"])
+    assert not {"restored", "describe", "add_sums", "set_fit_request", "get_params"} & set(found["methods"])
+    gaussian = members.members("blockbasis", "Gaussian")
+    assert "from_gamma" in gaussian["methods"] and "gamma" in gaussian["properties"]
+    assert "`Kernel.gradient <blockbasis.kernels.Kernel.gradient>`" in gaussian["inherited"]
 
 
 def test_the_gallery_has_a_dozen_examples_with_a_picture():

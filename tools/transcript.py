@@ -17,6 +17,8 @@ import numpy as np
 
 from blockbasis import datasets
 
+#: Lines of progress.
+PROGRESS = re.compile(r": (?:\d+% done, .*|done)$")
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "transcript.md"
 NAMES = ("sex", "length", "diameter", "height", "whole", "shucked", "viscera", "shell", "rings")
 #: Rows of the first file, share of the values that are removed, and rows of Covertype.
@@ -80,7 +82,7 @@ def shown(command: str, folder: Path) -> str:
         words = [sys.executable, "-m", *words]
     environment = {**os.environ, "NO_COLOR": "1"}
     run = subprocess.run(words, cwd=folder, capture_output=True, text=True, env=environment, check=False)
-    lines = [line.rstrip() for line in (run.stdout + run.stderr).splitlines() if " done, " not in line]
+    lines = [line.rstrip() for line in (run.stdout + run.stderr).splitlines() if not PROGRESS.search(line)]
     code = f"\n[exit code {run.returncode}]" if run.returncode else ""
     return "```console\n$ " + command + "\n" + re.sub(r"\n+$", "", "\n".join(lines)) + code + "\n```\n"
 

@@ -2,7 +2,8 @@
 Intervals around predictions
 ============================
 
-Intervals from leave-one-out residuals are wider where the data are noisier.
+Intervals from leave-one-out residuals are wider where the data are noisier, if the mean depends on the columns that the
+noise depends on: other columns have little weight in a learned metric. The coverage holds on average over all points.
 """
 
 import numpy as np

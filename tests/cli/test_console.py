@@ -75,7 +75,7 @@ def test_lines_of_progress_are_few(said, monkeypatch):
         advance = counting("stage", 3)
         for _ in range(3):
             advance()
-    assert said() == "stage: 33% done, 0 s left"
+    assert said() == "stage: 33% done, 0 s left stage: done"
     with console.progress_bars(shown=False):
         counting("stage", 1)()
     assert said() == ""

@@ -37,3 +37,10 @@ def test_the_best_model_of_a_scorecard_is_bold():
     ours, mean = descriptions.scorecard_table(card).columns[1].cells
     assert ours.startswith("[bold]")
     assert not mean.startswith("[bold]")
+
+
+def test_large_factors_are_written_out():
+    facts = {"clusters": 2, "ranks": [1, 2], "bytes": 10, "dense_bytes": 15_990, "floats_per_point": 1.0}
+    lines = descriptions.factorization_lines({**facts, "points": 9, "entries": 1, "error": None})
+    assert lines[2].endswith("16 kB, 1,599 times as much")
+    assert descriptions.rounded("Matern(bandwidth=0.1234567891e-7, nu=1.5)") == "Matern(bandwidth=1.23457e-08, nu=1.5)"

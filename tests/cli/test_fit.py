@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -8,8 +9,6 @@ import pytest
 pytest.importorskip("typer")
 
 import blockbasis as bb
-from blockbasis.cli.fit import without_training_rows
-from blockbasis.tables import Table, fit_table
 
 
 def test_a_regression_from_a_file(call, shells, tmp_path):
@@ -68,10 +67,29 @@ def test_a_column_that_holds_the_answer_is_said(call, tmp_path):
     assert "The column 'a' alone explains" in text
 
 
-def test_a_lean_model_predicts_the_same():
-    x = np.linspace(0, 6, 50)
-    table = Table(("x", "y"), (x, np.sin(x)))
-    model, _ = fit_table(table, "y")
-    lean = without_training_rows(model)
-    assert not hasattr(lean.estimator, "X_fit_")
-    np.testing.assert_array_equal(lean.predict(table)[0], model.predict(table)[0])
+def test_columns_are_named_with_hints_about_identifiers_and_dates(call, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [f"{10_000 + i},{x:.3f},{1 + i % 28:02}.01.2024,{x + 1:.3f}" for i, x in enumerate(rng.normal(size=60))]
+    (tmp_path / "t.csv").write_text("\n".join(["id,area,sold,price", *rows]) + "\n")
+    code, text = call("fit", tmp_path / "t.csv", "-t", "price", "--out", tmp_path / "m.bbf")
+    assert code == 0, text
+    assert "other columns: numbers (id, area)" in text
+    assert "id: a different whole number in each row, in order; --column 'id=drop' leaves it out" in text
+    assert "sold: '01.01.2024' is read as text; dates are read in the form 2024-05-31" in text
+    assert "± one standard error" in text
+    options = ("--column", "id=drop", "--column", "sold=ordinal", "--force")
+    text = call("fit", tmp_path / "t.csv", "-t", "price", "--out", tmp_path / "m.bbf", *options)[1]
+    assert "id=drop" not in text and "is read as text" not in text
+
+
+def test_the_errors_of_each_class_are_printed_and_small_classes_are_named(call, tmp_path):
+    rng = np.random.default_rng(0)
+    kinds = ["left"] * 60 + ["right"] * 56 + ["rare"] * 4
+    rows = [f"{'lr'.find(kind[0]) + rng.normal() / 9:.3f},{rng.normal():.3f},{kind}" for kind in kinds]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b,kind", *rows]) + "\n")
+    code, text = call("fit", tmp_path / "t.csv", "-t", "kind", "--out", tmp_path / "m.bbf")
+    assert code == 0, text
+    assert "few rows of the classes rare (4): their errors are uncertain" in text
+    assert re.search(r"Test rows predicted correctly by class: left \d+% of 12, rare \d+% of 1, right \d+% of 11", text)
+    text = call("fit", tmp_path / "t.csv", "-t", "kind", "--out", tmp_path / "m.bbf", "--force", "--json")[1]
+    assert json.loads(text[text.index("{") :])["recall"]["rare"]["rows"] == 1

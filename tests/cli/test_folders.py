@@ -47,6 +47,8 @@ def test_fit_and_predict_of_a_folder(where, call, folder, few, tmp_path, request
     out = tmp_path / "model.bbf"
     code, text = call("fit", folder, "--target", "y", "--out", out, "--jobs", 1, *cluster)
     assert code == 0, text
+    assert "table: 900 rows in 3 files, 400 drawn at random to choose and test, 3 columns" in text
+    assert "320 rows determine the basis functions. The rows that were not drawn are learnt." in text
     assert "fitted to 820 rows" in text  # all but the 80 test rows of a sample of 400
     code, text = call("predict", out, folder, "--out", tmp_path / "p.csv", "--keep", "a", *cluster)
     assert code == 0, text

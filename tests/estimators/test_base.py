@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import blockbasis as bb
 from blockbasis.estimators._base import candidate_bandwidths, make_kernel, median_distance
@@ -28,3 +29,11 @@ def test_candidates_and_kernels(regression):
     assert candidate_bandwidths(None, bb.Cauchy(0.7), X, rng, caller="f") == [0.7]
     assert candidate_bandwidths(None, bb.Gaussian(1.0).block, X, rng, caller="f") == [None]
     assert make_kernel("rational_quadratic", 2.0, caller="f") == bb.RationalQuadratic(2.0)
+
+
+def test_a_missing_value_of_an_array_names_the_column_and_what_takes_tables():
+    X = np.ones((20, 3))
+    X[4, 2] = np.nan
+    message = r"free of NaN and infinity. Got NaN in column 2 instead. blockbasis.tables.fit_table takes tables"
+    with pytest.raises(ValueError, match=message):
+        bb.KernelRidgeCV().fit(X, np.arange(20.0))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +12,7 @@ from blockbasis._utils.progress import reporting
 from blockbasis.estimators import _attempt, _ridge_search, _search
 from blockbasis.estimators._columns import as_they_are
 from blockbasis.estimators._exact_ridge import leave_one_out
+from blockbasis.estimators._ridge_path import Choices
 
 
 def data(seed=0, n=900):
@@ -287,10 +290,52 @@ def test_an_interrupt_passes_and_leaves_no_model(regression, monkeypatch):
 def test_a_short_budget_of_time_learns_from_some_points():
     """How long the fit takes is measured by benchmarks/learning.py."""
     X, y = data(2, n=30_000)
-    with pytest.warns(bb.PerformanceWarning, match="time_budget=3 is too short for all 30000 points"):
-        model = bb.KernelRidgeCV(time_budget=3.0, random_state=0, n_jobs=1).fit(X, y)
+    with pytest.warns(bb.PerformanceWarning, match="time_budget=2 is too short for all 30000 points") as warned:
+        model = bb.KernelRidgeCV(time_budget=2.0, random_state=0, n_jobs=1).fit(X, y)
+    assert {each.filename for each in warned if "time_budget" in str(each.message)} == {__file__}
     assert model.score(X[:1000], y[:1000]) > 0.5
     assert 0 < np.count_nonzero(model.dual_coef_) < 30_000
+
+
+class Pilot:
+    """A regression that takes a second at first, and a millisecond for each point."""
+
+    sizes: ClassVar = []
+    clock = 0.0
+
+    def __init__(self, *_, **__): ...
+
+    def set_params(self, **settings):
+        self.settings = settings
+        return self
+
+    def fit(self, X, y):
+        Pilot.sizes.append((len(X), self.settings["rank"], self.settings["memory"]))
+        Pilot.clock += 1 + 1e-3 * len(X)
+
+
+@pytest.mark.parametrize(
+    ("left", "memory", "sizes", "rows"),
+    [
+        (1e6, None, [2_000], None),
+        (300.0, None, [2_000, 8_000], None),
+        (200.0, None, [2_000, 8_000], 119_365),
+        (60.0, None, [2_000], 27_142),
+        (60.0, 10**8, [2_000], 27_142),
+    ],
+)
+def test_short_pilots_are_repeated_with_more_rows(monkeypatch, left, memory, sizes, rows):
+    """The pace of few rows is too slow, and a budget would be left unused."""
+    X, n = np.zeros((150_000, 1)), 150_000
+    monkeypatch.setattr(_ridge_search, "KernelRidge", Pilot)
+    monkeypatch.setattr(_ridge_search.time, "perf_counter", lambda: Pilot.clock)
+    monkeypatch.setattr(Pilot, "sizes", [])
+    choices = Choices(bb.Gaussian(1.0), [None], [np.ones(1)])
+    model = bb.KernelRidgeCV(time_budget=left, memory=memory)
+    found = model._rows_in_time(choices, X, X, left, np.random.default_rng(0))
+    assert [size for size, _, _ in Pilot.sizes] == sizes
+    assert (found is None) == (rows is None) and (rows is None or len(found) == rows)
+    assert {budget for _, _, budget in Pilot.sizes} == {None if memory is None else 10**8 * 2_000 // n}
 
 
 @pytest.mark.parametrize(("seconds", "exact"), [(0.0, True), (1e6, False)])

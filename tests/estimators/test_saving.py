@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -75,8 +77,72 @@ def test_a_function_is_given_again(regression, tmp_path):
     again = through_file(model, tmp_path, kernel=function)
     assert again.kernel is function
     np.testing.assert_array_equal(model.predict(X_new), again.predict(X_new))
-    with pytest.raises(ValueError, match="kernel callable, which a file cannot hold"):
+    with pytest.raises(ValueError, match="made with a kernel callable .* which a file cannot hold"):
         bb.load(tmp_path / "model.bbf")
+
+
+class Wendland(bb.kernels.RadialKernel):
+    """A kernel of compact support, positive definite in up to three columns."""
+
+    def profile(self, squared_distances):
+        r = np.sqrt(squared_distances) / self.bandwidth
+        return np.maximum(1 - r, 0) ** 4 * (4 * r + 1)
+
+    def derivative(self, squared_distances):
+        r = np.sqrt(squared_distances) / self.bandwidth
+        return -10 * np.maximum(1 - r, 0) ** 3 / self.bandwidth**2
+
+
+@dataclass(frozen=True, repr=False)
+class Power(bb.kernels.RadialKernel):
+    """A kernel with a parameter of its own."""
+
+    order: int = 2
+
+    def profile(self, squared_distances):
+        return (1 + squared_distances / self.bandwidth**2) ** -self.order
+
+
+class Linear(bb.kernels.Kernel):
+    """A kernel that is not radial."""
+
+    def block(self, X, Y):
+        return X @ Y.T
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        bb.KernelRidge(kernel=Wendland(4.0), bandwidth=[2.0, 3.0], **COMPRESSED),
+        bb.KernelRidge(kernel=2.0 * Wendland([3.0, 4.0, 5.0]) + Power(1.0, order=3), **COMPRESSED),
+        bb.KernelRidge(kernel=Linear(), n_clusters=2, rank=2, random_state=0),
+        bb.KernelRidgeCV(kernel=Wendland(1.0), metric="diagonal", random_state=0),
+        bb.GaussianProcessRegressor(kernel=Wendland(1.0), random_state=0),
+        bb.KernelPCA(2, kernel=Power(2.0), random_state=0),
+        bb.BlockBasisFeatures(kernel=Power(2.0), random_state=0),
+    ],
+    ids=str,
+)
+def test_a_kernel_of_a_users_class_is_given_again(model, regression, tmp_path):
+    X, y, X_new = regression
+    model.fit(X[:300], y[:300])
+    predict = "predict" if hasattr(model, "predict") else "transform"
+    again = through_file(model, tmp_path, kernel=model.kernel)
+    np.testing.assert_array_equal(getattr(again, predict)(X_new), getattr(model, predict)(X_new))
+    assert again.kernel == model.kernel
+    with pytest.raises(ValueError, match="kernel of your own class, which a file cannot hold"):
+        bb.load(tmp_path / "model.bbf")
+    with pytest.raises(ValueError, match="must be a kernel of the class"):
+        bb.load(tmp_path / "model.bbf", kernel=bb.Gaussian(1.0))
+
+
+def test_a_class_of_the_same_name_with_other_values_is_refused(regression, tmp_path):
+    X, y, _ = regression
+    bb.save(bb.KernelRidge(kernel=Wendland(4.0), **COMPRESSED).fit(X, y), tmp_path / "model.bbf")
+    other = type("Wendland", (Power,), {})
+    with pytest.raises(ValueError, match="the file was saved with, Wendland. Got Wendland, which has different values"):
+        bb.load(tmp_path / "model.bbf", kernel=other(1.0))
+    assert bb.load(tmp_path / "model.bbf", kernel=Wendland(1.0)).kernel == Wendland(4.0)
 
 
 def test_what_is_refused(regression, tmp_path):

@@ -89,3 +89,38 @@ def test_bad_lengths(family, bad, got):
     message = str(caught.value)
     assert f"The 'bandwidth' parameter of {family.__name__} must be" in message
     assert got in message and message.endswith("instead.")
+
+
+def users_kernel(function, bandwidth=2.0):
+    """A kernel of a user's class whose profile is a function of |x - y| / h."""
+
+    class Users(RadialKernel):
+        def profile(self, squared):
+            return function(np.sqrt(squared) / self.bandwidth)
+
+    return Users(bandwidth)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (
+            lambda r: 3 * np.exp(-r),
+            "'profile' method of Users must be 1 at distance 0; .* 2.0 \\* kernel. Got 3 instead",
+        ),
+        (lambda r: 1 + r**2, "must decrease with the distance. Got .* at distance .* and 101 at distance .* instead"),
+        (lambda r: np.where(r > 1, np.nan, 1.0), "return a finite value for each squared distance"),
+        (lambda r: 1.0, "return a finite value for each squared distance"),
+    ],
+)
+def test_profiles_that_are_none(function, message, X):
+    for kernel in (users_kernel(function), 2.0 * users_kernel(function, [1.0, 2.0, 3.0])):
+        with pytest.raises(ValueError, match=message):
+            bb.factorize(X, kernel, n_clusters=2, rank=5)
+    with pytest.raises(ValueError, match=message):
+        bb.KernelRidgeCV(kernel=users_kernel(function)).fit(X, X[:, 0])
+
+
+def test_a_users_kernel_must_be_semidefinite(X):
+    with pytest.raises(ValueError, match="must be positive semi-definite"):
+        bb.factorize(X / 9, users_kernel(lambda r: (r < 1).astype(float)), n_clusters=2, rank=5, rng=0)

@@ -294,7 +294,7 @@ def test_what_does_not_fit_is_refused_before_it_is_built(monkeypatch):
     for module in (planning, machine):
         monkeypatch.setattr(module, "available_memory", lambda: 9 * 10**6)
     events = []
-    with pytest.raises(MemoryError, match=r"0.009 GB are free. What would fit: tol="):
+    with pytest.raises(MemoryError, match=r"9 MB are free. What would fit: tol="):
         bb.factorize(X, kernel, tol=1e-2, rng=0, progress=events.append)
     assert {event.stage.split()[0] for event in events} == {"survey"}
 

@@ -20,6 +20,11 @@ def test_no_two_curves_look_alike_in_grey(beside):
     assert len(set(first)) == 8
 
 
+def test_the_methods_of_the_comparison_have_different_colours():
+    compared = ("bbf", "svd", "nystrom", "nystrom-kmeans", "rpcholesky", "random-features", "meka")
+    assert len({figures.style(method)["color"] for method in compared}) == len(compared)
+
+
 def test_every_run_is_a_marker_and_the_mean_a_line():
     _, (axes,) = figures.panels(1)
     figures.runs_and_mean(axes, [1, 2], [[1.0, 3.0], [4.0, 6.0]], label="ours", place="bbf")

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("matplotlib")
 
 import blockbasis as bb
-from blockbasis.report import factorization_page, model_page, render_page
+from blockbasis.report import factorization_page, model_page, pages, render_page
 from blockbasis.tables import Table, fit_table
 
 
@@ -36,6 +36,14 @@ def test_a_classification_has_its_confusion_and_calibration(fitted):
     assert titles(page)[1:3] == ["Confusion matrix", "Calibration"]
     counts = page.sections[1].table.rows
     assert sum(sum(row[1:]) for row in counts) == 20
+
+
+def test_the_best_pair_on_the_edge_of_the_map_is_said():
+    values = np.zeros((3, 3))
+    values[1, 1] = 1
+    assert pages._edge(values) == ""
+    values[1, 2] = 2
+    assert "on the edge of the map" in pages._edge(values)
 
 
 def test_without_test_rows_and_with_notes():

@@ -6,6 +6,64 @@ import pytest
 from blockbasis.tables import Table, fit_table, prepare_table
 
 
+@pytest.fixture
+def frame(shells):
+    pandas = pytest.importorskip("pandas")
+    return pandas.DataFrame({name: shells.column(name) for name in shells.names})
+
+
+def test_a_data_frame_is_fitted_as_the_table_is(shells, frame):
+    model, _ = fit_table(frame, "rings", seed=0)
+    expected, _ = fit_table(shells, "rings", seed=0)
+    assert model.encoder == expected.encoder
+    predictions, notes = model.predict(frame.drop(columns="rings"))
+    np.testing.assert_allclose(predictions, expected.predict(shells)[0], rtol=1e-12)
+    assert notes == expected.predict(shells)[1]
+
+
+def test_a_path_is_fitted_as_the_table_of_the_file_is(frame, tmp_path):
+    path = tmp_path / "shells.csv"
+    frame.to_csv(path, index=False)
+    model, _ = fit_table(path, "rings", seed=0, kinds={"sex": "ordinal"})
+    expected, _ = fit_table(frame, "rings", seed=0, kinds={"sex": "ordinal"})
+    assert model.encoder == expected.encoder
+    np.testing.assert_allclose(model.predict(str(path))[0], expected.predict(frame)[0], rtol=1e-12)
+    path.write_text(path.read_text() + "much,M,2024-01-01,1\n")
+    with pytest.raises(ValueError, match=r"Correct it, or empty the cell\.$"):
+        model.predict(path)
+
+
+def test_missing_text_of_a_table_may_be_nan(shells):
+    sex = np.array([np.nan if each is None else each for each in shells.column("sex")], dtype=object)
+    table = Table(list(shells.names), (shells.columns[0], sex, *shells.columns[2:]))
+    assert fit_table(table, "rings", seed=0)[0].encoder == fit_table(shells, "rings", seed=0)[0].encoder
+
+
+def test_other_tables_are_named():
+    with pytest.raises(TypeError, match="path of a file, a pandas DataFrame or a Table. Got dict instead"):
+        fit_table({"x": [1.0]}, "x")
+
+
+def test_what_is_returned_is_shown_on_one_line(shells):
+    model, evaluation = fit_table(shells, "rings", seed=0)
+    error = f"test RMSE {model.scorecard.scores[0]}"
+    assert repr(model) == f"TableModel(regression of rings, 3 columns, fitted to 96 rows, {error})"
+    assert repr(evaluation) == "Evaluation(24 test rows: kernel model, linear model, mean)"
+    assert repr(evaluation.prepared) == "Prepared(regression of rings, 96 training rows, 24 test rows, 6 columns)"
+    assert repr(model.encoder) == "TableEncoder(3 columns, encoded as 6)"
+    assert repr(shells) == "Table(shells.csv, 120 rows, 4 columns: size, sex, found, rings)"
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_rows_that_a_budget_leaves_out_are_not_counted(task):
+    X = np.random.default_rng(0).normal(size=(25_000, 2))
+    product = X[:, 0] * X[:, 1]
+    table = Table(("a", "b", "y"), (X[:, 0], X[:, 1], product if task == "regression" else np.sign(product)))
+    with pytest.warns(UserWarning, match="was fitted to [0-9]+ of them") as warned:
+        model, _ = fit_table(table, "y", time_budget=0.5, n_jobs=1)
+    assert f"was fitted to {model.rows} of them" in " ".join(str(each.message) for each in warned)
+
+
 def test_the_task_follows_from_the_target(shells):
     assert prepare_table(shells, "rings").task == "regression"
     assert prepare_table(shells, "sex").task == "classification"

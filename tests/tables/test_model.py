@@ -24,6 +24,30 @@ def test_a_file_has_everything(model, shells, tmp_path):
     assert (again.encoder, again.scorecard, again.rows) == (model.encoder, model.scorecard, model.rows)
 
 
+def test_a_file_has_no_training_rows(model, shells, tmp_path):
+    assert hasattr(model.estimator, "X_fit_")
+    bb.save(model, tmp_path / "m.bbf")
+    assert not hasattr(bb.load(tmp_path / "m.bbf").estimator, "X_fit_")
+    assert hasattr(model.estimator, "X_fit_")
+
+
+def test_intervals_of_a_table(model, shells):
+    (lower, upper), notes = model.predict_interval(shells, coverage=0.8)
+    assert (lower < model.predict(shells)[0]).all() and (model.predict(shells)[0] < upper).all()
+    wider = model.predict_interval(shells, coverage=0.99)[0]
+    assert (wider[0] < lower).all() and notes == model.predict(shells)[1]
+    with pytest.raises(ValueError, match="predict_proba needs a classification"):
+        model.predict_proba(shells)
+
+
+def test_probabilities_of_a_table(shells):
+    model = fit_table(shells, "sex", test_size=0)[0]
+    shares, _ = model.predict_proba(shells)
+    assert (model.estimator.classes_[shares.argmax(axis=1)] == model.predict(shells)[0]).all()
+    with pytest.raises(ValueError, match="predict_interval needs a regression"):
+        model.predict_interval(shells)
+
+
 def test_classes_and_a_missing_scorecard_are_kept(shells, tmp_path):
     model = fit_table(shells, "sex", test_size=0)[0]
     bb.save(model, tmp_path / "m.bbf")

@@ -125,11 +125,11 @@ def in_bytes(count: float) -> str:
     Examples
     --------
     >>> from blockbasis._utils.files import in_bytes
-    >>> in_bytes(734_000), in_bytes(3.2e11)
-    ('734 kB', '320 GB')
+    >>> in_bytes(734_000), in_bytes(3.2e11), in_bytes(999_900)
+    ('734 kB', '320 GB', '1 MB')
     """
     for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
+        if count < 999.5:  # which is not rounded to 1e+03
             return f"{count:.3g} {unit}"
         count /= 1000
     return f"{count:.3g} TB"

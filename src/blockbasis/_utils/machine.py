@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from blockbasis._utils.files import in_bytes
+
 try:
     import resource
 except ImportError:  # Windows
@@ -46,8 +48,7 @@ def require_memory(needed: int, remedy: str, *, what: str = "factorization") -> 
     free = available_memory()
     if free is not None and needed > free:
         raise MemoryError(
-            f"This {what} would take about {needed / 1e9:.2g} GB, and {free / 1e9:.2g} GB are free. "
-            f"What would fit: {remedy}."
+            f"This {what} would take about {in_bytes(needed)}, and {in_bytes(free)} are free. What would fit: {remedy}."
         )
 
 

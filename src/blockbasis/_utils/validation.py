@@ -363,6 +363,6 @@ def check_memory(memory: Any, itemsize: int, n_points: int, *, name: str, caller
     if floats < 3 * n_points:
         raise ValueError(
             f"The '{name}' parameter of {caller} must be at least 3 floats for each of the {n_points} points. "
-            f"Got {memory!r}, which is {floats} floats, instead."
+            f"Got {memory!r}{f', which is {floats} floats,' if isinstance(memory, str) else ''} instead."
         )
     return floats

@@ -63,8 +63,9 @@ def _one_line(error: Any) -> str:
     from rich.markup import escape
 
     message = error.format_message().replace(": Value error, ", ": ").strip().rstrip(".")
+    ending = "" if message.endswith("?") else "."
     command = error.ctx.command_path if getattr(error, "ctx", None) is not None else "blockbasis"
-    return escape(f"{message}. See {command} --help.")
+    return escape(f"{message}{ending} See {command} --help.")
 
 
 app = typer.Typer(

@@ -140,6 +140,8 @@ def print_errors(interrupted: str = "Interrupted.", *, debug: bool = False) -> I
     except KeyboardInterrupt:
         stderr.print(interrupted)
         raise typer.Exit(128 + signal.SIGINT) from None
+    except BrokenPipeError:  # the reader of a pipe has ended, which the application takes as the end
+        raise
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
         if debug:
             raise
@@ -199,11 +201,16 @@ class _Lines:
 
     def __init__(self) -> None:
         self._next = time.monotonic() + _FIRST_LINE
+        self._shown = ""
 
     def __call__(self, event: ProgressEvent) -> None:
-        if time.monotonic() >= self._next:
+        if event.done >= event.total:
+            if event.stage == self._shown:
+                stderr.print(f"{event.stage}: done", highlight=False)
+            self._shown = ""
+        elif time.monotonic() >= self._next:
             self._next = time.monotonic() + _NEXT_LINE
-            share = event.done / event.total
+            self._shown, share = event.stage, event.done / event.total
             stderr.print(f"{event.stage}: {share:.0%} done, {time_left(event.remaining)}", highlight=False)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from blockbasis.operators.block_basis import BlockBasis
     from blockbasis.tables.model import TableModel
     from blockbasis.tables.scorecard import Scorecard
+
+#: Numbers with more than six decimals.
+_LONG = re.compile(r"\d+\.\d{7,}(?:e[-+]?\d+)?")
 
 
 def factorization_facts(A: BlockBasis) -> dict[str, Any]:
@@ -43,13 +47,29 @@ def factorization_lines(facts: dict[str, Any]) -> list[str]:
     text = [
         f"  clusters        {facts['clusters']}, ranks {low} to {high}",
         f"  memory          {in_bytes(kept)}, {facts['floats_per_point']:.1f} floats per point",
-        f"  dense matrix    {in_bytes(dense)}, {dense / kept:.3g} times as much",
+        f"  dense matrix    {in_bytes(dense)}, {_times(dense / kept)} times as much",
         f"  kernel entries  {facts['entries'] / facts['points'] ** 2:.2%} of the matrix were evaluated",
     ]
     if facts["error"] is not None:
         spread = f" ± {facts['error_stderr']:.0e}" if facts["error_stderr"] else ""
         text.insert(0, f"  relative error  {facts['error']:.2e}{spread}")
     return text
+
+
+def rounded(text: str) -> str:
+    """Return a text with numbers of many digits rounded to six.
+
+    Examples
+    --------
+    >>> from blockbasis.cli.descriptions import rounded
+    >>> rounded("Gaussian(bandwidth=1.4142135623730951)")
+    'Gaussian(bandwidth=1.41421)'
+    """
+    return _LONG.sub(lambda found: f"{float(found[0]):.6g}", text)
+
+
+def _times(factor: float) -> str:
+    return f"{factor:.3g}" if factor < 999.5 else f"{factor:,.0f}"
 
 
 def model_facts(model: TableModel) -> dict[str, Any]:

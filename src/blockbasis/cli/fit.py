@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from sklearn.base import clone
 
 from blockbasis._utils.typing import IntArray
 from blockbasis.cli import options
@@ -18,14 +18,21 @@ from blockbasis.cli.descriptions import chosen_line, model_facts, scorecard_tabl
 from blockbasis.cli.files import check_output, named, size_of
 from blockbasis.cli.folders import check_source, summing
 from blockbasis.cli.reporting import check_report, command_line, write_report
+from blockbasis.exceptions import PerformanceWarning
 from blockbasis.operators.storage import save
 from blockbasis.report import model_page
 from blockbasis.tables.checks import check_data
+from blockbasis.tables.encoding import TableEncoder
 from blockbasis.tables.fitting import fit_prepared, prepare_table, tested_again
-from blockbasis.tables.folders import learn_others, sample_table
+from blockbasis.tables.folders import count_rows, learn_others, sample_table
 from blockbasis.tables.model import TableModel
 from blockbasis.tables.reading import read_names, read_table
-from blockbasis.tables.table import Table
+from blockbasis.tables.scorecard import OURS, recalls
+from blockbasis.tables.sources import reading_kinds
+from blockbasis.tables.table import Table, listed
+
+#: Most classes whose recall is printed.
+_CLASSES = 12
 
 
 def fit(
@@ -61,7 +68,11 @@ def fit(
         kinds = options.column_kinds(column)
         start = time.perf_counter()
         table, sampled = _read(file, (target, *kinds), kinds, seed, output)
-        output.say(f"{file}: {table.n_rows} rows, {len(table.names)} columns")
+        if sampled is None:
+            output.say(f"{file}: {table.n_rows} rows, {len(table.names)} columns")
+        else:
+            drawn = f"{table.n_rows} drawn at random to choose and test"
+            output.say(f"{file}: {count_rows(file)} rows in {len(sampled)} files, {drawn}, {len(table.names)} columns")
         prepared = prepare_table(
             table,
             target,
@@ -70,7 +81,7 @@ def fit(
             test_size=test_size,
             seed=seed,
         )
-        for line in (*prepared.encoder.sentences, *prepared.notes):
+        for line in (*prepared.encoder.sentences, *_plain_columns(prepared.encoder), *prepared.notes):
             output.say(f"  {line}")
         findings = check_data(prepared)
         for line in findings:
@@ -78,20 +89,23 @@ def fit(
                 output.note(line)
         chosen = {"time_budget": time_budget, "n_jobs": jobs, "random_state": seed, "verbose": 1}
         clock = StageClock()
-        with progress_bars(shown=output.verbose, clock=clock):
+        with progress_bars(shown=output.verbose, clock=clock), _without_budget_warning(sampled is not None):
             model, evaluation = fit_prepared(prepared, **chosen)
         if sampled is not None:
+            output.say(f"{model.rows} rows determine the basis functions. The rows that were not drawn are learnt.")
             with summing(cluster) as summed:
                 model, evaluation = tested_again(learn_others(model, file, sampled, summed), prepared)
         clock.add("test, with the simple models")
-        lean = without_training_rows(model)
-        _save(lean, out)
-        _print(output, model, len(prepared.y_test))
+        _save(model, out)
+        found = [] if evaluation.probabilities is None else recalls(prepared.y_test, evaluation.predictions[OURS])
+        _print(output, model, found)
         output.say(f"Model: {out} ({size_of(out)}), in {time.perf_counter() - start:.1f} s in all")
         if report is not None:
             page = model_page(model, evaluation, findings=findings, stages=clock.seconds, command=command_line())
             write_report(page, report, output)
-        output.finish({**model_facts(lean), "out": str(out), "notes": prepared.notes, "findings": findings})
+        output.finish(
+            {**model_facts(model), "out": str(out), "notes": prepared.notes, "findings": findings, **_facts(found)}
+        )
 
 
 def _read(
@@ -107,24 +121,16 @@ def _read(
         for name in needed:
             names.place(name)
     with progress_bars(shown=output.verbose):
-        return read_table(file, kinds=_reading_kinds(kinds)), None
+        return read_table(file, kinds=reading_kinds(kinds)), None
 
 
-def _reading_kinds(kinds: dict[str, str]) -> dict[str, str]:
-    """Return how the columns of a text file are read: categories and dropped columns as text."""
-    return {name: kind if kind in ("number", "date") else "text" for name, kind in kinds.items()}
-
-
-def without_training_rows(model: TableModel) -> TableModel:
-    """Return the model without the attributes that are as long as the training rows, which prediction does not need."""
-    kept = {
-        name: value
-        for name, value in vars(model.estimator.without_state()).items()  # which solves for all rows
-        if name not in ("X_fit_", "dual_coef_", "factorization_")
-    }
-    lean = clone(model.estimator)
-    vars(lean).update(kept, keep_points=False, verbose=0)
-    return replace(model, estimator=lean)
+@contextmanager
+def _without_budget_warning(directory: bool) -> Iterator[None]:
+    """Context without the warning that a budget excludes rows: of a directory, more rows are learnt afterwards."""
+    with warnings.catch_warnings():
+        if directory:
+            warnings.filterwarnings("ignore", "time_budget=.* is too short for all", PerformanceWarning)
+        yield
 
 
 def _save(model: TableModel, out: Path) -> None:
@@ -134,14 +140,28 @@ def _save(model: TableModel, out: Path) -> None:
         raise named(error, out) from None
 
 
-def _print(output: Output, model: TableModel, test_rows: int) -> None:
+def _plain_columns(encoder: TableEncoder) -> list[str]:
+    """Return a line with the names of the columns of numbers that are used as they are."""
+    names = [column.name for column in encoder.columns if not column.sentence]
+    return [f"other columns: numbers ({listed(names)})"] if names else []
+
+
+def _facts(found: list[tuple[str, float, int]]) -> dict[str, Any]:
+    """Return the recall of each class, for JSON."""
+    return {"recall": {name: {"recall": share, "rows": rows} for name, share, rows in found}} if found else {}
+
+
+def _print(output: Output, model: TableModel, found: list[tuple[str, float, int]]) -> None:
     output.say(f"{model.task.capitalize()} of {model.target}, fitted to {model.rows} rows in {model.seconds:.1f} s")
     output.say(f"Chosen: {chosen_line(model)}")
     if model.scorecard is None:
         output.say("No test rows (--test-size 0): the error of the model is not known.")
         return
-    output.say(f"Errors at {test_rows} test rows:")
+    output.say(f"Errors at {model.scorecard.rows} test rows, ± one standard error:")
     output.say(scorecard_table(model.scorecard))
     if model.scorecard.r2 is not None:
         output.say(f"R² of the kernel model: {model.scorecard.r2:.3f}")
+    if 0 < len(found) <= _CLASSES:
+        shares = ", ".join(f"{name} {share:.0%} of {rows}" for name, share, rows in found)
+        output.say(f"Test rows predicted correctly by class: {shares}")
     output.say(model.scorecard.verdict)

@@ -16,6 +16,7 @@ from blockbasis.cli.descriptions import (
     factorization_facts,
     factorization_lines,
     model_facts,
+    rounded,
     scorecard_table,
 )
 from blockbasis.cli.files import size_of
@@ -46,7 +47,7 @@ def _describe(found: Any, output: Output) -> dict[str, Any]:
     if isinstance(found, bb.BlockBasis):
         facts = factorization_facts(found)
         for line in (
-            f"  kernel          {found.kernel}",
+            f"  kernel          {rounded(str(found.kernel))}",
             f"  points          {found.shape[0]}",
             *factorization_lines(facts),
         ):
@@ -59,7 +60,7 @@ def _describe(found: Any, output: Output) -> dict[str, Any]:
     parameters = {name: str(value) for name, value in found.get_params().items() if value is not None}
     output.say(f"  columns         {found.n_features_in_}")
     for name, value in parameters.items():
-        output.say(f"  {name:15} {value}")
+        output.say(f"  {name:15} {rounded(value)}")
     return {"columns": int(found.n_features_in_), "parameters": parameters}
 
 

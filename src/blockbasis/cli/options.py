@@ -12,6 +12,8 @@ import typer
 
 from blockbasis.tables.encoding import KINDS
 
+#: Fewest floats per point of a factorization.
+_FEWEST_FLOATS = 3
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*(B|KB|MB|GB|TB|KIB|MIB|GIB)?", re.IGNORECASE)
 
 
@@ -87,7 +89,11 @@ def budget(memory: str | None, n: int) -> int | str | None:
     """Return the value of --memory for `factorize`: a size, or floats per point times the number of points."""
     if memory is None:
         return None
-    return round(float(memory)) * n if memory.strip().isdecimal() else memory
+    if not memory.strip().isdecimal():
+        return memory
+    if int(memory) < _FEWEST_FLOATS:
+        raise ValueError(f"--memory must be at least {_FEWEST_FLOATS} floats per point. Got {memory} instead.")
+    return int(memory) * n
 
 
 def target_number(target: str | None) -> str | int | None:

@@ -18,7 +18,7 @@ from blockbasis.operators.storage import load
 from blockbasis.tables.encoding import check_columns, encode
 from blockbasis.tables.folders import parquet_files, pieces
 from blockbasis.tables.model import TableModel
-from blockbasis.tables.reading import read_names, read_table
+from blockbasis.tables.reading import FORMATS, read_names
 from blockbasis.tables.scorecard import classification_scorecard, regression_scorecard
 from blockbasis.tables.table import Table, missing
 
@@ -54,9 +54,9 @@ def predict(
     """
     output = Output(quiet, json, debug)
     with running(output):
+        found = load_model(model)
         check_source(file, cluster)
         check_output(out, force=force, endings=TABLES)
-        found = load_model(model)
         _check_options(found, interval, proba)
         found.estimator.set_params(n_jobs=jobs)
         asked = (tuple(keep or ()), interval, proba)
@@ -85,6 +85,8 @@ def load_model(path: Path) -> TableModel:
         raise FileNotFoundError(f"There is no file {path}.")
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder. Give the path of a model.")
+    if path.suffix.lower() in FORMATS:
+        raise ValueError(f"{path} is a table, and not a model. Usage: blockbasis predict MODEL FILE.")
     found = load(path)
     if not isinstance(found, TableModel):
         raise ValueError(
@@ -100,14 +102,9 @@ def _check_options(model: TableModel, interval: float | None, proba: bool) -> No
         raise ValueError("--proba needs a classification, and the model is a regression. Use --interval 0.9.")
 
 
-def _target_kind(model: TableModel) -> dict[str, str]:
-    text = model.task == "classification" and model.estimator.classes_.dtype.kind in "OU"
-    return {model.target: "text"} if text else {}
-
-
 def _of_single(model: TableModel, path: Path, asked: tuple[Any, ...]) -> list[Part]:
     """Return the columns of a file."""
-    return [_of_table(model, read_table(path, kinds={**model.encoder.kinds, **_target_kind(model)}), *asked)]
+    return [_of_table(model, model.table(path), *asked)]
 
 
 def _of_folder(model: TableModel, folder: Path, cluster: str | None, asked: tuple[Any, ...]) -> list[Part]:
@@ -125,9 +122,9 @@ def _of_file(model: TableModel, path: Path, keep: tuple[str, ...], interval: flo
 def _of_table(model: TableModel, table: Table, keep: tuple[str, ...], interval: float | None, proba: bool) -> Part:
     """Return the columns of the output, the target if the table has it, and notes."""
     truth = table.column(model.target) if model.target in table.names else None
+    columns = {name: _as_column(table, name) for name in keep}
     if truth is not None and len(table.names) > 1:
         table = table.without(model.target)
-    columns = {name: _as_column(table, name) for name in keep}
     X, notes = encode(model.encoder, table)
     starts = range(0, len(X), _PIECE)
     count, found = counting(f"predictions of {Path(table.source).name}", len(starts)), []

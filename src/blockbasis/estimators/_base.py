@@ -160,6 +160,7 @@ class KernelEstimator(BaseEstimator):
                 raise
             raise ValueError(
                 f"The 'X' parameter of {self._caller} must be free of NaN and infinity. Got {bad} instead."
+                + (" blockbasis.tables.fit_table takes tables with missing values." if "NaN" in bad else "")
             ) from error
 
     def _streams(self, count: int) -> list[np.random.Generator]:
@@ -250,9 +251,12 @@ class KernelEstimator(BaseEstimator):
 
 
 def _not_finite(X: Any) -> str | None:
-    """Describe the first column of a data frame with a value that is not finite."""
-    for name in getattr(X, "columns", ()):
-        values = np.asarray(X[name])
+    """Describe the first column of a data frame or of an array with a value that is not finite."""
+    if isinstance(X, np.ndarray):
+        columns = list(enumerate(X.T)) if X.ndim == 2 else []
+    else:
+        columns = [(name, np.asarray(X[name])) for name in getattr(X, "columns", ())]
+    for name, values in columns:
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             return f"{'NaN' if np.isnan(values).any() else 'infinity'} in column {name!r}"
     return None

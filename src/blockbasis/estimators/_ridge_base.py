@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import _check_sample_weight
 
+from blockbasis._utils.frames import users_stacklevel
 from blockbasis._utils.linalg import exponents_of
 from blockbasis._utils.progress import reporting
 from blockbasis._utils.validation import check_choice, check_positive
@@ -34,6 +36,7 @@ from blockbasis.estimators._ridge_path import Choices, Fit, RidgePath, check_alp
 from blockbasis.estimators._search import METRICS, Task, importances, search
 from blockbasis.estimators._streamed_ridge import StreamedRidge
 from blockbasis.estimators._trials import Candidate, Found
+from blockbasis.exceptions import PerformanceWarning
 from blockbasis.kernels import Gaussian, RadialKernel
 
 if TYPE_CHECKING:
@@ -95,6 +98,16 @@ class KernelRidgeEstimator(StreamedRidge):
             found = self._learn_metric(X, Y, weights, rng)
             kernel = found.kernel
         return Choices(kernel, candidate_bandwidths(given, kernel, X, rng, caller=self._caller), alphas, found)
+
+    def _warn_of_rows(self, choices: Choices, n: int) -> None:
+        """Warn if a time budget excludes some of n points."""
+        if choices.rows is not None:
+            warnings.warn(
+                f"time_budget={self.get_params()['time_budget']:g} is too short for all {n} points: the model was "
+                f"fitted to {len(choices.rows)} of them, drawn at random.",
+                PerformanceWarning,
+                stacklevel=users_stacklevel(),
+            )
 
     def _learn_metric(
         self, X: FloatArray, Y: FloatArray, weights: FloatArray | None, rng: np.random.Generator

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from blockbasis._utils.validation import check_choice, check_flag, check_positive
-from blockbasis.estimators._base import bandwidth_of, has_bandwidth, make_kernel
+from blockbasis._utils.validation import check_choice, check_flag, check_memory, check_positive
+from blockbasis.estimators._base import FLOATS_PER_POINT, bandwidth_of, has_bandwidth, make_kernel
 from blockbasis.estimators._columns import View, as_they_are, heavy_tails, standardized
 from blockbasis.estimators._exact_ridge import ridge_walk, seconds_of_walk
 from blockbasis.estimators._metric_learning import Grid
@@ -22,7 +21,6 @@ from blockbasis.estimators._ridge_path import Choices, Fit
 from blockbasis.estimators._search import METRICS, Task, search
 from blockbasis.estimators._trials import Candidate, Found, search_results
 from blockbasis.estimators.ridge import KernelRidge
-from blockbasis.exceptions import PerformanceWarning
 from blockbasis.kernels import Gaussian, Laplacian, Matern, RadialKernel
 
 if TYPE_CHECKING:
@@ -52,6 +50,8 @@ _EQUAL = 1.25
 #: Part of a budget of time that the search may take, and rows on which the pace of the last fit is measured.
 _SEARCH_PART = 0.35
 _PILOT_ROWS = 2_000
+#: A pilot that takes a smaller part of the time that is left is repeated with so many times the rows.
+_PILOT_PART, _PILOT_GROWTH = 0.03, 4
 _FEWEST_ROWS = 1_000
 #: The last fit may take so much longer than the pace of the pilot says.
 _RESERVE = 1.4
@@ -194,21 +194,28 @@ class RidgeSearch(KernelRidgeEstimator):
         if n <= 2 * few:
             return None
         order, begun = rng.permutation(n), time.perf_counter()
-        settings = {"n_clusters": self._default_clusters(few), "rank": default_rank(few), "keep_points": False}
         pilot = KernelRidge([float(alpha[0]) for alpha in choices.alphas], kernel=choices.kernel, n_jobs=self.n_jobs)
-        pilot.set_params(**settings).fit(X[order[:few]], Y[order[:few]])
-        seconds = time.perf_counter() - begun
-        fitting = int(few * (left - seconds) / (_RESERVE * seconds))
-        if fitting >= n:
-            return None
-        fitting = max(fitting, _FEWEST_ROWS)
-        warnings.warn(
-            f"time_budget={self.time_budget:g} is too short for all {n} points: the model was fitted to {fitting} of "
-            "them, drawn at random.",
-            PerformanceWarning,
-            stacklevel=4,
-        )
-        return np.sort(order[:fitting])
+        while True:
+            start = time.perf_counter()
+            settings = {"n_clusters": self._default_clusters(few), **self._pilot_goal(few, X), "keep_points": False}
+            pilot.set_params(**settings).fit(X[order[:few]], Y[order[:few]])
+            end = time.perf_counter()
+            fitting = int(few * (left - (end - begun)) / (_RESERVE * (end - start)))
+            if fitting >= n:
+                return None
+            # A few points take longer for each: if the pilot was short, one of more points shows the pace better.
+            if end - start > _PILOT_PART * left or 2 * _PILOT_GROWTH * few > n:
+                return np.sort(order[: max(fitting, _FEWEST_ROWS)])
+            few *= _PILOT_GROWTH
+
+    def _pilot_goal(self, few: int, X: FloatArray) -> dict[str, Any]:
+        """Size of the factorization of a pilot: as large for each point as that of the last fit, or larger."""
+        if self.memory is not None:
+            floats = check_memory(self.memory, X.itemsize, len(X), name="memory", caller=self._caller)
+            if floats > FLOATS_PER_POINT * len(X):
+                return {"rank": None, "memory": floats * few // len(X)}
+        given = self.rank is not None and np.ndim(self.rank) == 0
+        return {"rank": self.rank if given else default_rank(few), "memory": None}
 
     def _keep_search(self, found: Found | None) -> None:
         """Attributes of the search."""

@@ -62,11 +62,12 @@ def recovered(
     meta: dict[str, Any], arrays: dict[str, FloatArray], kernel: Any
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Convert metadata and arrays to parameters and fitted attributes; ``kernel`` replaces a user's function."""
-    needed = _needs_function(meta)
+    functions, classes = (_holds(meta, kind) for kind in ("function", "users kernel"))
+    needed = functions or classes
     if needed and kernel is None:
         raise MismatchError(
-            "This estimator was made with a kernel callable, which a file cannot hold. Give it again: "
-            "blockbasis.load(path, kernel=function)."
+            "This estimator was made with a kernel callable or a kernel of your own class, which a file cannot hold. "
+            "Give it again: blockbasis.load(path, kernel=function)."
         )
     if kernel is not None and not needed:
         raise MismatchError(useless_kernel("an estimator with its kernel", kernel))
@@ -74,7 +75,7 @@ def recovered(
     function = (
         None if kernel is None else CallableKernel(kernel) if is_sklearn(kernel) else as_kernel(kernel, caller="load")
     )
-    if needed and not isinstance(function, CallableKernel):
+    if functions and not isinstance(function, CallableKernel):
         raise MismatchError(
             f"The 'kernel' parameter of load must be the function that the file was saved with. Got {kernel!r} instead."
         )
@@ -98,10 +99,12 @@ def _encoded(value: Any, name: str, arrays: dict[str, FloatArray]) -> Any:
     if isinstance(value, BlockBasis):
         meta, own = describe_symmetric(value)
         arrays |= {f"{name}.{key}": array for key, array in own.items()}
-        return {_TAG: "BlockBasis", "meta": meta, "prefix": f"{name}.", "arrays": list(own)}
+        saved = {_TAG: "BlockBasis", "meta": meta, "prefix": f"{name}.", "arrays": list(own)}
+        return saved if meta["kernel"] else saved | {"kernel": _encoded(value.kernel, name, arrays)}
     if _STRUCTURES.get(type(value).__name__) is type(value):
         saved = {_TAG: type(value).__name__, "fields": _encoded(vars(value), name, arrays)}
-        if isinstance(getattr(value, "kernel", None), CallableKernel):
+        kernel = getattr(value, "kernel", None)
+        if isinstance(kernel, Kernel) and describe_kernel(kernel) is None:
             saved["function"] = function_record(value.kernel, value.points[0])
         return saved
     if isinstance(value, Kernel):
@@ -110,6 +113,9 @@ def _encoded(value: Any, name: str, arrays: dict[str, FloatArray]) -> Any:
             return {_TAG: "kernel", "kernel": known}
         if isinstance(value, CallableKernel):
             return {_TAG: "function", "wrapped": True}
+        of_users = describe_kernel(value, users=True)
+        if of_users is not None:
+            return {_TAG: "users kernel", "kernel": of_users}
     elif callable(value) and name == "parameters.kernel":
         known = describe_kernel(as_kernel(value, caller="save"))
         return {_TAG: "function", "wrapped": False} if known is None else {_TAG: "sklearn", "kernel": known}
@@ -143,6 +149,8 @@ def _decoded(saved: Any, arrays: dict[str, FloatArray], function: Kernel | None)
         return {_decoded(k, arrays, function): _decoded(v, arrays, function) for k, v in saved["pairs"]}
     if kind == "kernel":
         return restore_kernel(saved["kernel"], None)
+    if kind == "users kernel":
+        return _users_kernel(saved["kernel"], function)
     if kind == "sklearn":
         return restored_kernel(saved["kernel"]).to_sklearn()
     if kind == "function":
@@ -156,7 +164,15 @@ def _decoded(saved: Any, arrays: dict[str, FloatArray], function: Kernel | None)
         return structure
     require(kind == "BlockBasis", "a kind of value", f"known, and is {kind!r}")
     own = {key: arrays[saved["prefix"] + key] for key in saved["arrays"]}
-    return restore_symmetric(saved["meta"], own, None if saved["meta"]["kernel"] else function)
+    given = _decoded(saved["kernel"], arrays, function) if "kernel" in saved else function
+    return restore_symmetric(saved["meta"], own, None if saved["meta"]["kernel"] else given)
+
+
+def _users_kernel(saved: dict[str, Any], given: Kernel | None) -> Kernel:
+    try:
+        return restored_kernel(saved, given)
+    except ValueError as error:
+        raise MismatchError(str(error)) from error
 
 
 def _checked(array: FloatArray, name: str) -> FloatArray:
@@ -174,7 +190,8 @@ def _labels(saved: dict[str, Any]) -> FloatArray:
     return np.array(items, dtype=dtype).reshape(saved["shape"])
 
 
-def _needs_function(saved: Any) -> bool:
+def _holds(saved: Any, kind: str) -> bool:
+    """Return whether a value of a kind is part of the metadata."""
     if isinstance(saved, dict):
-        return saved.get(_TAG) == "function" or any(_needs_function(value) for value in saved.values())
-    return isinstance(saved, list) and any(_needs_function(item) for item in saved)
+        return saved.get(_TAG) == kind or any(_holds(value, kind) for value in saved.values())
+    return isinstance(saved, list) and any(_holds(item, kind) for item in saved)

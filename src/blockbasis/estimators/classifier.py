@@ -99,6 +99,7 @@ class RidgeClassifier(StreamedClassifier, ClassifierMixin, KernelRidgeEstimator)
         self.intercept_ = np.average(Y, axis=0, weights=weights)
         of_choices, *streams = self._streams(3)
         choices = self._choices(X, Y - self.intercept_, weights, of_choices)
+        self._warn_of_rows(choices, len(X))
         rows: Any = slice(None) if choices.rows is None else choices.rows
         X, Y, labels, weights = X[rows], Y[rows], labels[rows], None if weights is None else weights[rows]
         Z = choices.mapped(X)

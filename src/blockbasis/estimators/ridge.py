@@ -75,6 +75,7 @@ class RidgeRegressor(StreamedRegressor, MultiOutputMixin, RegressorMixin, Kernel
         intercept = np.average(Y[used], axis=0, weights=weights) if centred else np.zeros(Y.shape[1])
         of_choices, *streams, of_residuals = self._streams(4)
         choices = self._choices(X[used], Y[used] - intercept, weights, of_choices)
+        self._warn_of_rows(choices, len(X[used]))
         if choices.rows is not None:
             used = np.arange(len(X))[used][choices.rows]
             weights = None if weights is None else weights[choices.rows]

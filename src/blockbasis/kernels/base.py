@@ -272,6 +272,11 @@ def _operand(other: Any) -> Kernel | None:
     return CallableKernel(other) if callable(other) and not isinstance(other, type) else None
 
 
+def is_users(kernel: Kernel) -> bool:
+    """Return whether the class of a kernel is one of a user, and not of the package."""
+    return not type(kernel).__module__.startswith("blockbasis.")
+
+
 def diagonal_chunks(count: int) -> list[slice]:
     """Return ranges of points; the values k(x, x) of each range are evaluated in one call."""
     return ranges(0, count, _DIAGONAL_CHUNK)

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from blockbasis.kernels.base import Kernel
+from blockbasis.kernels.base import Kernel, is_users
 from blockbasis.kernels.combined import Product, Scaled, Sum, White
 from blockbasis.kernels.function import CallableKernel
 from blockbasis.kernels.metric import WithMetric
+from blockbasis.kernels.radial import RadialKernel, check_profile
 from blockbasis.kernels.stationary import Cauchy, Gaussian, InverseMultiquadric, Laplacian, Matern, RationalQuadratic
 
 
@@ -21,8 +22,13 @@ def as_kernel(kernel: Any, *, caller: str) -> Kernel:
     ------
     TypeError
         If the argument is neither a kernel nor callable.
+    ValueError
+        If the profile of a radial kernel of the user is not 1 at distance 0, or does not decrease.
     """
     if isinstance(kernel, Kernel):
+        for leaf in kernel.leaves():
+            if isinstance(leaf, RadialKernel) and is_users(leaf):
+                check_profile(leaf)
         return kernel
     if callable(kernel) and not isinstance(kernel, type):
         return (_equal(kernel) if is_sklearn(kernel) else None) or CallableKernel(kernel)

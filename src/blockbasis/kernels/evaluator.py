@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from blockbasis._utils.tiling import ranges
-from blockbasis.kernels.base import Kernel, diagonal_chunks
+from blockbasis.kernels.base import Kernel, diagonal_chunks, is_users
 from blockbasis.kernels.function import CallableKernel
 
 if TYPE_CHECKING:
@@ -246,8 +246,8 @@ class CachedKernelMatrix(KernelMatrix):
 
 
 def check_function(matrix: KernelMatrix, rng: np.random.Generator, *, semidefinite: bool) -> None:
-    """Raise a ValueError if a kernel function is not symmetric or not positive semi-definite at a sample of points."""
-    if not any(isinstance(leaf, CallableKernel) for leaf in matrix.kernel.leaves()):
+    """Raise a ValueError if a user's kernel is not symmetric or not positive semi-definite at a sample of points."""
+    if not any(isinstance(leaf, CallableKernel) or is_users(leaf) for leaf in matrix.kernel.leaves()):
         return
     n = matrix.shape[0]
     sample = np.sort(rng.choice(n, min(_CHECK_SAMPLE, n), replace=False))

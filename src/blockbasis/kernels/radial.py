@@ -28,18 +28,43 @@ _STRIP_ENTRIES = 2**17
 #: A block of more than ``_WIDE`` columns is evaluated ``_NARROW`` columns at a time: strips of few rows are slow.
 _WIDE = 4096
 _NARROW = 1024
+#: Distances at which the profile of a user's kernel is checked, in bandwidths, and the allowed error of its values.
+_CHECKED = np.concatenate([[0.0], np.geomspace(0.01, 10, 31)])
+_PROFILE_ERROR = 1e-9
 #: Largest number of lengths in the representation of a kernel.
 _MAX_SHOWN = 6
 
 
 @dataclass(frozen=True)
 class RadialKernel(Kernel):
-    """Radial kernel f(|x - y|^2) with f(0) = 1 and decreasing f.
+    """Radial kernel f(|x - y|^2) with f(0) = 1 and decreasing f; the base class for radial kernels of your own.
+
+    A class that inherits from this defines `profile`, and `derivative` for gradients, `KernelRidgeCV` and
+    `GaussianProcessRegressor`. Squared distances are not divided by the bandwidth. With one bandwidth for each column,
+    ``profile`` is called on a kernel of one bandwidth. Further parameters are fields of a frozen dataclass.
 
     Parameters
     ----------
     bandwidth : float or array-like of shape (d,)
         Length by which distances are divided, or one length for each column. The attribute is a float or a tuple.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import blockbasis as bb
+    >>> class Wendland(bb.kernels.RadialKernel):
+    ...     def profile(self, squared_distances):
+    ...         r = np.sqrt(squared_distances) / self.bandwidth
+    ...         return np.maximum(1 - r, 0) ** 4 * (4 * r + 1)
+    ...
+    ...     def derivative(self, squared_distances):
+    ...         r = np.sqrt(squared_distances) / self.bandwidth
+    ...         return -10 * np.maximum(1 - r, 0) ** 3 / self.bandwidth**2
+    >>> Wendland(2.0)
+    Wendland(bandwidth=2.0)
+    >>> Wendland(2.0)([[0.0], [1.0]]).round(4)
+    array([[1.    , 0.1875],
+           [0.1875, 1.    ]])
     """
 
     bandwidth: Any
@@ -54,15 +79,32 @@ class RadialKernel(Kernel):
 
     @abstractmethod
     def profile(self, squared_distances: FloatArray) -> FloatArray:
-        """Return f at each squared distance; the array is overwritten and returned.
+        """Return f at each squared distance.
 
         A kernel with one length for each column is evaluated through its `core`, which has one length.
+
+        Parameters
+        ----------
+        squared_distances : ndarray
+            Squared distances, not divided by the bandwidth. The array may be overwritten and returned.
+
+        Returns
+        -------
+        ndarray of the same shape
+            1 at distance 0, and not larger at a larger distance.
         """
 
     def derivative(self, squared_distances: FloatArray) -> FloatArray:
-        """Return the derivative of f at each squared distance, or zero at distance zero if f has none there.
+        """Return the derivative of f with respect to the squared distance, or zero at distance 0 if f has none there.
 
-        The array may be overwritten.
+        Parameters
+        ----------
+        squared_distances : ndarray
+            As for `profile`.
+
+        Returns
+        -------
+        ndarray of the same shape
         """
         raise NotImplementedError(f"{self!r} has no gradient: {type(self).__name__} does not define 'derivative'.")
 
@@ -178,6 +220,26 @@ def kernel_parameters(kernel: RadialKernel) -> dict[str, float | list[float]]:
     """Return the arguments from which the class creates an equal kernel."""
     values = {field.name: getattr(kernel, field.name) for field in fields(kernel)}
     return {name: list(value) if isinstance(value, tuple) else float(value) for name, value in values.items()}
+
+
+def check_profile(kernel: RadialKernel) -> None:
+    """Raise a ValueError unless the profile of a user's kernel is 1 at distance 0 and decreases."""
+    own = kernel.core
+    distances = own.bandwidth * _CHECKED
+    values = np.array(own.profile(np.square(distances)), dtype=np.float64)
+    name = f"The 'profile' method of {type(kernel).__name__} must"
+    if values.shape != distances.shape or not np.isfinite(values).all():
+        raise ValueError(f"{name} return a finite value for each squared distance. Got {values} instead.")
+    if abs(values[0] - 1) > _PROFILE_ERROR:
+        raise ValueError(
+            f"{name} be 1 at distance 0; a multiple of a kernel is written as 2.0 * kernel. Got {values[0]:g} instead."
+        )
+    if (np.diff(values) > _PROFILE_ERROR).any():
+        i = int(np.argmax(np.diff(values)))
+        raise ValueError(
+            f"{name} decrease with the distance. Got {values[i]:g} at distance {distances[i]:g} and {values[i + 1]:g} "
+            f"at distance {distances[i + 1]:g} instead."
+        )
 
 
 def _shown(value: Any) -> str:

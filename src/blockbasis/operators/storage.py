@@ -14,6 +14,7 @@ import numpy as np
 
 from blockbasis._utils.files import replacing
 from blockbasis.kernels import CallableKernel, Kernel, as_kernel
+from blockbasis.kernels.base import is_users
 from blockbasis.kernels.description import describe_kernel as describe_kernel
 from blockbasis.kernels.description import restored_kernel
 from blockbasis.operators.archive import FORMAT as FORMAT
@@ -78,8 +79,8 @@ def storable(cls: type[S]) -> type[S]:
 def save(A: Any, path: str | os.PathLike[str]) -> None:
     """Write a factorization or a fitted estimator to one file.
 
-    The file is replaced atomically: after a crash ``path`` has its previous contents. A user's kernel function is not
-    saved; it must be given to `load`.
+    The file is replaced atomically: after a crash ``path`` has its previous contents. A user's kernel function, or
+    the class of a user's kernel, is not saved; it must be given to `load`.
 
     Parameters
     ----------
@@ -125,8 +126,9 @@ def load(path: str | os.PathLike[str], *, kernel: Any = None) -> Any:
     path : str or path-like
         Path of the file.
     kernel : Kernel or callable, default=None
-        The user's kernel function, if the object was created with one. An estimator requires it; a factorization
-        requires it for `BlockBasis.extend` only. It must be None for other files.
+        The user's kernel function, or a kernel of the user's class, if the object was created with one. An estimator
+        requires it; a factorization requires it for `BlockBasis.extend` only. It must be None for other files. The
+        bandwidths of an estimator's kernel are those of the file.
 
     Returns
     -------
@@ -313,5 +315,6 @@ def _probed(kernel: Kernel, points: FloatArray) -> list[list[float]]:
 
 
 def _name_of(kernel: Kernel) -> str:
+    kernel = next((leaf for leaf in kernel.leaves() if is_users(leaf)), kernel)
     function = kernel.function if isinstance(kernel, CallableKernel) else kernel
     return str(getattr(function, "__qualname__", type(function).__qualname__))

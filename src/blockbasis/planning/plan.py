@@ -183,7 +183,7 @@ class Plan:
         n = self.partition.n_points
         asked = f"tol={self.goal.tol:g}" if self.goal.memory is None else f"memory={self.goal.memory} floats"
         if self.goal.memory is not None and self.goal.everything:
-            asked = f"memory={self.goal.memory * self.dtype.itemsize / 1e6:g} MB"
+            asked = f"memory={self.goal.memory * self.dtype.itemsize / 1e6:.4g} MB"
         lines = [
             f"Plan for {n} points, {asked}",
             f"  clusters         {self.n_clusters}",

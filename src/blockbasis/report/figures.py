@@ -15,8 +15,8 @@ import numpy as np
 
 from blockbasis._utils.files import replacing
 
-#: Colours of Okabe and Ito for colour-blind readers, without yellow, which has little contrast with white.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
+#: Colours of Okabe and Ito for colour-blind readers, with wine in place of yellow, which is faint on white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F", "#882255")
 #: Markers and line styles, which distinguish curves in grey.
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p", "d")
 DASHES = ("-", "--", "-.", ":")
@@ -30,7 +30,7 @@ _METHODS = {
     "nystrom-leverage": (3, 3, 1),
     "rpcholesky": (2, 5, 1),
     "random-features": (7, 6, 3),
-    "meka": (2, 8, 2),
+    "meka": (8, 8, 2),
     "clra": (1, 9, 2),
     "ifgt": (3, 10, 2),
     "ifgt-direct": (7, 6, 3),

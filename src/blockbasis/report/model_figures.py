@@ -240,7 +240,7 @@ def search_map(results: Mapping[str, Any], *, label: str = "leave-one-out score"
     image = axes.imshow(scores, origin="lower", aspect="auto", cmap="cividis", vmin=low)
     axes.grid(False)
     axes.set_xticks(range(len(bandwidths)), [f"{h:.2g}" for h in bandwidths])
-    axes.set_yticks(range(len(alphas)), [f"{a:.0e}" for a in alphas])
+    axes.set_yticks(range(len(alphas)), [f"{a:.2g}" for a in alphas])
     i, j = np.unravel_index(np.argmax(scores), scores.shape)
     axes.plot(j, i, marker="X", color=COLOURS[1], ms=10, markeredgecolor="white")
     axes.set(xlabel="bandwidth", ylabel="ridge")

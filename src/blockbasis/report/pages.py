@@ -255,15 +255,22 @@ def _search_sections(model: TableModel, evaluation: Evaluation) -> list[Section]
     surface = Section(
         "Error over bandwidth and ridge",
         f"Leave-one-out {measure} of a Gaussian kernel on {min(ROWS, model.rows)} training rows with "
-        "standardized columns: how much the choice matters. The cross is the best pair.",
+        f"standardized columns: how much the choice matters. The cross is the best pair{_edge(values)}.",
         of_model.search_map(found, label=f"leave-one-out {measure}"),
         f"Map of the leave-one-out {measure}; best are bandwidth {bandwidths[j]:.2g} and ridge {ridges[i]:.2g}.",
         DataTable(
             ("ridge", *(f"h = {h:.2g}" for h in bandwidths)),
-            [(f"{ridge:.1e}", *map(float, row)) for ridge, row in zip(ridges, values, strict=True)],
+            [(f"{ridge:.2g}", *map(float, row)) for ridge, row in zip(ridges, values, strict=True)],
         ),
     )
     return [surface, curve]
+
+
+def _edge(values: FloatArray) -> str:
+    """Return an addition to the sentence about the best pair if it is on the edge of the map."""
+    i, j = np.unravel_index(np.argmax(values), values.shape)
+    inside = 0 < i < values.shape[0] - 1 and 0 < j < values.shape[1] - 1
+    return "" if inside else "; it is on the edge of the map, and the model itself is not bound to this map"
 
 
 def _data_section(model: TableModel, findings: Sequence[str]) -> Section:

@@ -76,7 +76,8 @@ class ColumnEncoding:
         if self.kind == "drop":
             return f"{self.name}: not used, {self.reason}"
         if self.kind == "one-hot":
-            return f"{self.name}: text, one-hot with {len(self.categories)} categories ({listed(self.categories)})"
+            shown = listed([_quoted(category) for category in self.categories])
+            return f"{self.name}: text, one-hot with {len(self.categories)} categories ({shown})"
         if self.kind == "ordinal":
             return f"{self.name}: text, ordinal codes of {len(self.categories)} categories in alphabetical order"
         parts = ["date, in days since 1970-01-01"] if self.kind == "date" else []
@@ -84,7 +85,7 @@ class ColumnEncoding:
         return f"{self.name}: {'; '.join(parts)}" if parts else ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TableEncoder:
     """Encoding of all columns of a table, as `learn_encoder` returns it.
 
@@ -110,6 +111,9 @@ class TableEncoder:
 
     columns: tuple[ColumnEncoding, ...]
     named: bool = True
+
+    def __repr__(self) -> str:
+        return f"TableEncoder({len(self.columns)} columns, encoded as {len(self.outputs)})"
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -316,6 +320,11 @@ def _encode_text(encoding: ColumnEncoding, column: Column, notes: list[str]) -> 
         return np.where(codes < 0, encoding.fill, codes)[:, np.newaxis].astype(np.float64)
     hot: FloatArray = (codes[:, np.newaxis] == np.arange(len(encoding.categories))).astype(np.float64)
     return hot[:, 1:] if len(encoding.categories) == 2 else hot
+
+
+def _quoted(category: str) -> str:
+    """Return a category in quotation marks if it would be ambiguous in a list."""
+    return repr(category) if set(category) & set(",()'\"") and category != _MISSING else category
 
 
 def _count(number: Any, what: str) -> str:

@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 from blockbasis.estimators.ridge_cv import KernelRidgeClassifierCV, KernelRidgeCV
 from blockbasis.tables.encoding import TableEncoder, encode, learn_encoder
+from blockbasis.tables.hints import class_hints, column_hints
 from blockbasis.tables.model import TableModel
 from blockbasis.tables.scorecard import (
     LINEAR,
@@ -29,6 +30,7 @@ from blockbasis.tables.scorecard import (
     classification_scorecard,
     regression_scorecard,
 )
+from blockbasis.tables.sources import as_table, reading_kinds
 from blockbasis.tables.table import Column, Table, missing
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ _RIDGES = np.geomspace(1e-3, 1e5, 17)
 _ITERATIONS = 200
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Prepared:
     """Training and test rows of a table as numbers, as `prepare_table` returns them.
 
@@ -73,8 +75,12 @@ class Prepared:
     y_test: npt.NDArray[Any]
     notes: list[str]
 
+    def __repr__(self) -> str:
+        n, d = self.X.shape
+        return f"Prepared({self.task} of {self.target}, {n} training rows, {len(self.y_test)} test rows, {d} columns)"
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
     """Predictions at the test rows, from which a report is made.
 
@@ -91,9 +97,13 @@ class Evaluation:
     predictions: dict[str, npt.NDArray[Any]]
     probabilities: FloatArray | None
 
+    def __repr__(self) -> str:
+        models = ": " + ", ".join(self.predictions) if self.predictions else ""
+        return f"Evaluation({len(self.prepared.y_test)} test rows{models})"
+
 
 def fit_table(
-    table: Table,
+    table: Any,
     target: str,
     *,
     task: str | None = None,
@@ -106,8 +116,8 @@ def fit_table(
 
     Parameters
     ----------
-    table : Table
-        Table with the target.
+    table : str, path-like, pandas.DataFrame or Table
+        Path of a file for `read_table`, or a data frame or a table, with the target.
     target : str
         Name or number of the column of the target. Rows without a target are left out.
     task : {"regression", "classification"}, default=None
@@ -138,9 +148,10 @@ def fit_table(
     >>> from blockbasis.tables import Table, fit_table
     >>> x = np.linspace(0, 6, 200)
     >>> model, evaluation = fit_table(Table(("x", "y"), (x, np.sin(x))), "y", seed=0)
-    >>> [score.name for score in model.scorecard.scores]
-    ['kernel model', 'linear model', 'mean']
+    >>> evaluation
+    Evaluation(40 test rows: kernel model, linear model, mean)
     """
+    table = as_table(table, kinds=reading_kinds(kinds), caller="fit_table")
     prepared = prepare_table(table, target, task=task, kinds=kinds, test_size=test_size, seed=seed)
     return fit_prepared(prepared, random_state=seed, **parameters)
 
@@ -164,6 +175,8 @@ def prepare_table(
     rows = table.without(target).rows(known)
     task, y = _targets(whole[known], task, target, table, notes)
     train, test = _split(y, task, test_size, seed)
+    notes += [] if task == "regression" else class_hints(y)
+    notes += column_hints(rows, kinds or {})
     encoder = learn_encoder(rows.rows(train), kinds=kinds)
     X, _ = encode(encoder, rows.rows(train))
     X_test = encode(encoder, rows.rows(test))[0] if len(test) else np.empty((0, X.shape[1]))
@@ -176,8 +189,9 @@ def fit_prepared(prepared: Prepared, **parameters: Any) -> tuple[TableModel, Eva
     estimator = (KernelRidgeCV if prepared.task == "regression" else KernelRidgeClassifierCV)(**parameters)
     estimator.fit(prepared.X, prepared.y)
     seconds = time.perf_counter() - start
-    # A short time budget leaves some rows out.
-    fitted_rows = len(getattr(estimator, "X_fit_", prepared.X))
+    # A short time budget leaves some rows out, whose coefficients are zero.
+    coefficients = getattr(estimator, "dual_coef_", np.ones(len(prepared.X)))
+    fitted_rows = int(np.count_nonzero(coefficients.reshape(len(prepared.X), -1).any(axis=1)))
     card, predictions, probabilities = _evaluate(estimator, prepared)
     model = TableModel(prepared.task, prepared.target, prepared.encoder, estimator, fitted_rows, seconds, card)
     return model, Evaluation(prepared, predictions, probabilities)

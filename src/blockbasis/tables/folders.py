@@ -60,6 +60,11 @@ def _n_rows(path: Path) -> int:
         return int(file.metadata.num_rows)
 
 
+def count_rows(folder: Path) -> int:
+    """Return the number of rows of the files of a directory."""
+    return sum(map(_n_rows, parquet_files(folder)))
+
+
 def sample_table(folder: Path, seed: int) -> tuple[Table, list[IntArray]]:
     """Return at most 100,000 random rows of a directory, and their indices in each of its files, ascending."""
     files = parquet_files(folder)

@@ -6,12 +6,15 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import clone
 
 from blockbasis.estimators.ridge_cv import KernelRidgeClassifierCV, KernelRidgeCV
 from blockbasis.operators.storage import storable
 from blockbasis.operators.structure import require
 from blockbasis.tables.encoding import KINDS, ColumnEncoding, TableEncoder, encode
+from blockbasis.tables.reading import CellError
 from blockbasis.tables.scorecard import Score, Scorecard
+from blockbasis.tables.sources import as_table
 
 if TYPE_CHECKING:
     from blockbasis._utils.typing import FloatArray
@@ -23,14 +26,16 @@ _ESTIMATORS: dict[str, type[Any]] = {
     "classification": KernelRidgeClassifierCV,
 }
 _PREFIX = "estimator."
+#: Fitted attributes as long as the training rows, which predictions do not need.
+_TRAINING_ROWS = ("X_fit_", "dual_coef_", "factorization_")
 
 
 @storable
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TableModel:
     """A fitted model of a table, as `blockbasis.tables.fit_table` and the command ``blockbasis fit`` return it.
 
-    `blockbasis.save` writes it and `blockbasis.load` reads it.
+    `blockbasis.save` writes it, without the training rows, and `blockbasis.load` reads it.
 
     Parameters
     ----------
@@ -68,13 +73,18 @@ class TableModel:
     seconds: float
     scorecard: Scorecard | None = None
 
-    def predict(self, table: Table) -> tuple[Any, list[str]]:
+    def __repr__(self) -> str:
+        error = "" if self.scorecard is None else f", test {self.scorecard.measure} {self.scorecard.scores[0]}"
+        columns = f"{len(self.encoder.columns)} columns"
+        return f"TableModel({self.task} of {self.target}, {columns}, fitted to {self.rows} rows{error})"
+
+    def predict(self, table: Any) -> tuple[Any, list[str]]:
         """Predict the target of each row.
 
         Parameters
         ----------
-        table : Table
-            Table with the columns of the model.
+        table : str, path-like, pandas.DataFrame or Table
+            Path of a file for `read_table`, or a data frame or a table, with the columns of the model.
 
         Returns
         -------
@@ -82,12 +92,112 @@ class TableModel:
         notes : list of str
             A line for each column with values that the model does not know.
         """
-        X, notes = encode(self.encoder, table)
+        X, notes = self._encoded(table)
         return self.estimator.predict(X), notes
+
+    def predict_interval(self, table: Any, coverage: float = 0.9) -> tuple[tuple[FloatArray, FloatArray], list[str]]:
+        """Return intervals that contain new targets with the given probability, of a regression.
+
+        Parameters
+        ----------
+        table : str, path-like, pandas.DataFrame or Table
+            As for `predict`.
+        coverage : float, default=0.9
+            Probability that an interval contains the target, on average over all rows.
+
+        Returns
+        -------
+        interval : tuple of two ndarrays of shape (n_rows,)
+            Lower and upper ends.
+        notes : list of str
+            As of `predict`.
+
+        Raises
+        ------
+        ValueError
+            If the model is a classification.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from blockbasis.tables import Table, fit_table
+        >>> x = np.linspace(0, 6, 120)
+        >>> model, _ = fit_table(Table(("x", "y"), (x, np.sin(x))), "y", seed=0)
+        >>> (lower, upper), notes = model.predict_interval(Table(("x",), (x,)), coverage=0.9)
+        >>> bool((lower <= upper).all()), notes
+        (True, [])
+        """
+        if self.task != "regression":
+            raise ValueError("predict_interval needs a regression, and the model is a classification.")
+        X, notes = self._encoded(table)
+        return self.estimator.predict_interval(X, coverage), notes
+
+    def predict_proba(self, table: Any) -> tuple[FloatArray, list[str]]:
+        """Return the probability of each class, of a classification.
+
+        Parameters
+        ----------
+        table : str, path-like, pandas.DataFrame or Table
+            As for `predict`.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_rows, n_classes)
+            In the order of ``model.estimator.classes_``.
+        notes : list of str
+            As of `predict`.
+
+        Raises
+        ------
+        ValueError
+            If the model is a regression.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from blockbasis.tables import Table, fit_table
+        >>> x = np.linspace(0, 6, 120)
+        >>> model, _ = fit_table(Table(("x", "y"), (x, (x > 3).astype(float))), "y", seed=0)
+        >>> model.predict_proba(Table(("x",), (x,)))[0].shape
+        (120, 2)
+        """
+        if self.task != "classification":
+            raise ValueError("predict_proba needs a classification, and the model is a regression.")
+        X, notes = self._encoded(table)
+        return self.estimator.predict_proba(X), notes
+
+    def table(self, source: Any) -> Table:
+        """Return a table whose columns are read as those of the model.
+
+        Parameters
+        ----------
+        source : str, path-like, pandas.DataFrame or Table
+
+        Returns
+        -------
+        Table
+
+        Raises
+        ------
+        ValueError
+            If a file has text in a column of numbers, or cannot be read.
+        """
+        text = self.task == "classification" and self.estimator.classes_.dtype.kind in "OU"
+        kinds = {**self.encoder.kinds, **({self.target: "text"} if text else {})}
+        try:
+            return as_table(source, kinds=kinds, caller="TableModel.predict")
+        except CellError as error:  # whose message offers another encoding, which the model determines
+            raise ValueError(f"{error.problem} {error.correction}, or empty the cell.") from None
+
+    def _encoded(self, source: Any) -> tuple[FloatArray, list[str]]:
+        table = self.table(source)
+        if not self.encoder.named and self.target in table.names and len(table.names) > len(self.encoder.columns):
+            table = table.without(self.target)
+        return encode(self.encoder, table)
 
     def describe(self) -> tuple[dict[str, Any], dict[str, FloatArray]]:
         """Return metadata and arrays for `blockbasis.save`."""
-        own, arrays = self.estimator.describe()
+        own, arrays = _without_training_rows(self.estimator).describe()
         meta = {
             "task": self.task,
             "target": self.target,
@@ -117,6 +227,18 @@ class TableModel:
         return cls(
             meta["task"], str(meta["target"]), encoder, estimator, int(meta["rows"]), float(meta["seconds"]), card
         )
+
+
+def _without_training_rows(estimator: Any) -> Any:
+    """Return an estimator that predicts the same and keeps no attribute as long as the training rows."""
+    kept = {
+        name: value
+        for name, value in vars(estimator.without_state()).items()  # which solves for all rows
+        if name not in _TRAINING_ROWS
+    }
+    lean = clone(estimator)
+    vars(lean).update(kept, keep_points=False, verbose=0)
+    return lean
 
 
 def _restored_encoder(saved: dict[str, Any]) -> TableEncoder:

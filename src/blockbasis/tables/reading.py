@@ -30,7 +30,29 @@ KINDS = ("number", "text", "date")
 _CHUNK = 20_000
 #: Share of numbers among the values of a column above which words are errors, and below which the column is text.
 _MOSTLY = 0.5
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)?Z?")
+#: A number with separators of thousands, such as 3,003.
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+")
+#: Text that is read as a date.
+DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)?Z?")
+
+
+class CellError(ValueError):
+    """Text where a column has numbers; ``correction`` says how to correct the file, and the message also its options.
+
+    Parameters
+    ----------
+    problem : str
+    correction : str
+    options : str
+        What a user may do without a correction, with options of ``blockbasis fit``.
+    """
+
+    def __init__(self, problem: str, correction: str, options: str) -> None:
+        super().__init__(problem, correction, options)
+        self.problem, self.correction, self._options = problem, correction, options
+
+    def __str__(self) -> str:
+        return f"{self.problem} {self.correction}, or take {self._options}."
 
 
 def read_table(path: str | os.PathLike[str], *, kinds: Mapping[str, str] | None = None) -> Table:
@@ -183,11 +205,12 @@ def _arrow_column(path: Path, name: str, column: Any, types: Any) -> Column:
     if types.is_timestamp(kind) or types.is_date(kind):
         return np.asarray(column.to_numpy()).astype("datetime64[us]")
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        return _finite(path, name, np.asarray(column.to_numpy(), dtype=np.float64))
+        return finite(path, name, np.asarray(column.to_numpy(), dtype=np.float64))
     raise ValueError(f"{path} must hold numbers, text or dates. Got {kind} in column {name!r} instead.")
 
 
-def _finite(path: Path, name: str, values: FloatArray) -> FloatArray:
+def finite(path: Path | str, name: str, values: FloatArray) -> FloatArray:
+    """Return the values of a column; raise a ValueError if one is infinite."""
     bad = np.flatnonzero(np.isinf(values))
     if len(bad):
         raise ValueError(f"{path} must be free of infinity. Got {values[bad[0]]} in row {bad[0]}, column {name!r}.")
@@ -206,6 +229,7 @@ class _Found:
     words: int = 0
     dates: int = 0
     commas: int = 0
+    thousands: int = 0
     first: tuple[int, str] = (0, "")
 
     def add(self, cells: Sequence[str], lines: Sequence[int]) -> None:
@@ -229,8 +253,10 @@ class _Found:
         if not self.words:
             self.first = (line, cell)
         self.words += 1
-        self.dates += _DATE.fullmatch(cell) is not None
-        self.commas += cell.count(",") == 1 and is_number(cell.replace(",", "."))
+        self.dates += DATE.fullmatch(cell) is not None
+        separated = _THOUSANDS.fullmatch(cell) is not None
+        self.thousands += separated
+        self.commas += separated or (cell.count(",") == 1 and is_number(cell.replace(",", ".")))
         return np.nan
 
 
@@ -249,7 +275,7 @@ def _read_text(path: Path, kinds: Mapping[str, str]) -> Table:
     columns: list[Column] = []
     for j, (name, kind) in enumerate(zip(names, chosen, strict=True)):
         if kind == "number":
-            columns.append(_finite(path, name, np.concatenate(found[j].chunks)))
+            columns.append(finite(path, name, np.concatenate(found[j].chunks)))
         else:
             columns.append(_dates(path, name, texts[j]) if kind == "date" else np.array(texts[j], dtype=object))
         found[j].chunks.clear()
@@ -261,19 +287,21 @@ def _kind(path: Path, name: str, found: _Found) -> str:
     """Return the kind of a column; raise a ValueError for words among numbers."""
     if not found.words:
         return "number"
+    line, cell = found.first
     if found.commas == found.words:
-        line, cell = found.first
-        raise ValueError(
-            f"{path} has decimal commas in column {name!r}, such as {cell} in line {line}. Replace them by points, or "
-            f"take the column as text (--column '{name}=one-hot')."
-        )
+        what, correction = "decimal commas", "Replace them by points"
+        if found.thousands == found.words:
+            what = "commas in the numbers"
+            correction = "Omit separators of thousands, and replace decimal commas by points"
+        problem = f"{path} has {what} in column {name!r}, such as {cell} in line {line}."
+        raise CellError(problem, correction, f"the column as text (--column '{name}=one-hot')")
     if not found.numbers:
         return "date" if found.dates == found.words else "text"
     if found.numbers > _MOSTLY * (found.numbers + found.words):
-        line, cell = found.first
-        raise ValueError(
-            f"{path} has the text {cell!r} among the numbers of column {name!r}, in line {line}. Correct it, or take "
-            f"such cells as missing (--column '{name}=number') or the column as text (--column '{name}=one-hot')."
+        raise CellError(
+            f"{path} has the text {cell!r} among the numbers of column {name!r}, in line {line}.",
+            "Correct it",
+            f"such cells as missing (--column '{name}=number') or the column as text (--column '{name}=one-hot')",
         )
     return "text"
 
@@ -286,7 +314,7 @@ def _are_row_numbers(name: str, column: Column) -> bool:
 
 def _dates(path: Path, name: str, cells: Sequence[str | None]) -> Column:
     for cell in cells:
-        if cell is not None and not _DATE.fullmatch(cell):
+        if cell is not None and not DATE.fullmatch(cell):
             raise ValueError(f"{path} must hold dates such as 2024-05-31 in column {name!r}. Got {cell!r} instead.")
     try:
         return np.array(["NaT" if cell is None else cell.rstrip("Z") for cell in cells], dtype="datetime64")

@@ -30,7 +30,7 @@ class Score:
     error : float
         Root mean squared error, or share of wrong classes.
     stderr : float
-        Standard error of ``error``, from the spread over the test rows; NaN for a single row.
+        Standard error of ``error``, from the spread over the test rows; NaN for a single row. It is shown if positive.
 
     Examples
     --------
@@ -44,7 +44,8 @@ class Score:
     stderr: float
 
     def __str__(self) -> str:
-        return f"{self.error:.4g}" + ("" if np.isnan(self.stderr) else f" ± {self.stderr:.2g}")
+        # A standard error of 0 comes from equal losses, and does not say that the error is certain.
+        return f"{self.error:.4g}" + (f" ± {self.stderr:.2g}" if self.stderr > 0 else "")
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,30 @@ def classification_scorecard(y: Any, predictions: Mapping[str, Any]) -> Scorecar
     losses = {name: np.asarray(y != predicted, dtype=np.float64) for name, predicted in predictions.items()}
     scores = tuple(Score(name, float(loss.mean()), _stderr(loss)) for name, loss in losses.items())
     return Scorecard("error rate", len(y), scores, None, _verdict(losses, scores, rounding=False))
+
+
+def recalls(y: Any, predicted: Any) -> list[tuple[str, float, int]]:
+    """Return the name of each class with the share of its rows that are predicted correctly, and its number of rows.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        True classes.
+    predicted : ndarray of shape (n,)
+
+    Returns
+    -------
+    list of tuple
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from blockbasis.tables.scorecard import recalls
+    >>> recalls(np.array(["a", "a", "b"]), np.array(["a", "b", "b"]))
+    [('a', 0.5, 2), ('b', 1.0, 1)]
+    """
+    y, right = np.asarray(y), np.asarray(y) == np.asarray(predicted)
+    return [(str(name), float(right[y == name].mean()), int((y == name).sum())) for name in np.unique(y)]
 
 
 def _root_mean(name: str, loss: FloatArray) -> Score:

@@ -16,7 +16,7 @@ Column = npt.NDArray[Any]
 _LISTED = 12
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Table:
     """Named columns of equal length.
 
@@ -44,6 +44,9 @@ class Table:
     columns: tuple[Column, ...]
     source: str = "the table"
     named: bool = True
+
+    def __repr__(self) -> str:
+        return f"Table({self.source}, {self.n_rows} rows, {len(self.names)} columns: {listed(self.names)})"
 
     @property
     def n_rows(self) -> int:

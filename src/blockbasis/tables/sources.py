@@ -1,0 +1,110 @@
+"""Tables from what users have: a path, a data frame of pandas, or a `Table`."""
+
+from __future__ import annotations
+
+import datetime as dt
+import numbers
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from blockbasis.datasets.csvfile import is_missing
+from blockbasis.tables.reading import DATE, finite, read_table
+from blockbasis.tables.table import Column, Table
+
+_NAME = "the data frame"
+
+
+def as_table(source: Any, *, kinds: Mapping[str, str] | None = None, caller: str) -> Table:
+    """Return a table from a path, a data frame or a table; missing text becomes None.
+
+    Parameters
+    ----------
+    source : str, path-like, pandas.DataFrame or Table
+    kinds : mapping of str to str, default=None
+        How columns of a text file are read, as in `read_table`.
+    caller : str
+        What the message of an error calls the function.
+
+    Returns
+    -------
+    Table
+
+    Raises
+    ------
+    TypeError
+        If ``source`` is something else.
+    """
+    if isinstance(source, (str, os.PathLike)):
+        return read_table(source, kinds=kinds)
+    if isinstance(source, Table):
+        columns = tuple(_without_nan(np.asarray(column)) for column in source.columns)
+        return replace(source, names=tuple(map(str, source.names)), columns=columns)
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(source, pandas.DataFrame):
+        return _from_frame(source, pandas)
+    raise TypeError(
+        f"The 'table' parameter of {caller} must be the path of a file, a pandas DataFrame or a Table. Got "
+        f"{type(source).__name__} instead."
+    )
+
+
+def reading_kinds(kinds: Mapping[str, str] | None) -> dict[str, str]:
+    """Return how the columns of a text file are read: categories and dropped columns as text."""
+    return {name: kind if kind in ("number", "date") else "text" for name, kind in (kinds or {}).items()}
+
+
+def _without_nan(column: Column) -> Column:
+    """Return a column of objects with None in place of NaN; others as they are."""
+    if column.dtype.kind != "O":
+        return column
+    return np.array([None if value is None or value != value else value for value in column], dtype=object)
+
+
+def _from_frame(frame: Any, pandas: Any) -> Table:
+    names = tuple(map(str, frame.columns))
+    repeated = {name for name in names if names.count(name) > 1}
+    if repeated:
+        raise ValueError(f"{_NAME} must have a different name for each column. Got {min(repeated)!r} twice instead.")
+    if not len(frame):
+        raise ValueError(f"{_NAME} has no rows.")
+    columns = tuple(_column(name, frame.iloc[:, j], pandas) for j, name in enumerate(names))
+    return Table(names, columns, _NAME)
+
+
+def _column(name: str, series: Any, pandas: Any) -> Column:
+    """Return a column of a data frame as numbers, dates, or text with None for missing values."""
+    types = pandas.api.types
+    if types.is_numeric_dtype(series.dtype) and not types.is_bool_dtype(series.dtype):
+        return finite(_NAME, name, series.to_numpy(dtype=np.float64, na_value=np.nan))
+    if types.is_datetime64_any_dtype(series.dtype):
+        naive = series if series.dt.tz is None else series.dt.tz_convert("UTC").dt.tz_localize(None)
+        return np.asarray(naive.to_numpy()).astype("datetime64[us]")
+    gaps = series.isna().to_numpy()
+    values = [None if gap else value for value, gap in zip(series.astype(object), gaps, strict=True)]
+    return _from_objects(name, values)
+
+
+def _from_objects(name: str, values: list[Any]) -> Column:
+    """Return a column from Python objects and None, as `read_table` would read their text."""
+    known = [value for value in values if value is not None]
+    if all(isinstance(value, (str, bool, np.bool_)) for value in known):
+        texts = [value.strip() if isinstance(value, str) else str(bool(value)).lower() for value in known]
+        if texts and all(is_missing(text) or DATE.fullmatch(text) for text in texts):
+            known_dates = iter("NaT" if is_missing(text) else text.rstrip("Z") for text in texts)
+            return np.array(["NaT" if v is None else next(known_dates) for v in values], dtype="datetime64[us]")
+        left = iter(None if is_missing(text) else text for text in texts)
+        return np.array([None if value is None else next(left) for value in values], dtype=object)
+    if all(isinstance(value, numbers.Real) for value in known):
+        return finite(_NAME, name, np.array([np.nan if v is None else float(v) for v in values]))
+    if all(isinstance(value, dt.date) for value in known):
+        return np.array(["NaT" if value is None else value for value in values], dtype="datetime64[us]")
+    wrong = next(v for v in known if not isinstance(v, str))
+    raise ValueError(
+        f"{_NAME} must hold numbers, text or dates in column {name!r}, and not a mixture. Got {wrong!r} of type "
+        f"{type(wrong).__name__} instead."
+    )

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import datetime as dt
+
+import numpy as np
+import pytest
+
+from blockbasis.tables.sources import as_table, reading_kinds
+
+pandas = pytest.importorskip("pandas")
+
+
+def column(values, **settings):
+    return as_table(pandas.DataFrame({"a": pandas.Series(values, **settings)}), caller="f").columns[0]
+
+
+@pytest.mark.parametrize(
+    ("values", "settings", "expected"),
+    [
+        ([1, 2], {}, [1.0, 2.0]),
+        ([1, None], {"dtype": "Int64"}, [1.0, np.nan]),
+        ([1, 2.5, None], {"dtype": object}, [1.0, 2.5, np.nan]),
+        (["x ", None, "?"], {}, ["x", None, None]),
+        (["x", np.nan], {"dtype": "category"}, ["x", None]),
+        ([True, False], {}, ["true", "false"]),
+        ([None, None], {"dtype": object}, [None, None]),
+    ],
+)
+def test_numbers_and_text(values, settings, expected):
+    found = column(values, **settings)
+    np.testing.assert_array_equal(found, np.array(expected, dtype=found.dtype))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pandas.to_datetime(["2024-05-31", None]),
+        pandas.to_datetime(["2024-05-31", None]).tz_localize("UTC"),
+        ["2024-05-31", None],
+        [dt.date(2024, 5, 31), None],
+    ],
+)
+def test_dates(values):
+    found = column(values)
+    assert found.dtype.kind == "M"
+    assert found[0] == np.datetime64("2024-05-31") and np.isnat(found[1])
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (pandas.DataFrame({"a": [1, "x"]}), "column 'a', and not a mixture. Got 1 of type int"),
+        (pandas.DataFrame({"a": [[1], [2]]}), "Got \\[1\\] of type list"),
+        (pandas.DataFrame({"a": [1.0, np.inf]}), "free of infinity"),
+        (pandas.DataFrame([[1, 2]], columns=["a", "a"]), "a different name for each column"),
+        (pandas.DataFrame({"a": []}), "has no rows"),
+    ],
+)
+def test_frames_that_cannot_be_read(frame, message):
+    with pytest.raises(ValueError, match=message):
+        as_table(frame, caller="f")
+
+
+def test_columns_with_an_encoding_are_read_as_text():
+    assert reading_kinds({"a": "one-hot", "b": "date", "c": "drop"}) == {"a": "text", "b": "date", "c": "text"}
