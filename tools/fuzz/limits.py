@@ -29,7 +29,11 @@ megabytes, beside = int(sys.argv[1]), sys.argv[2] == "beside imports"
 limit = lambda size: resource.setrlimit(resource.RLIMIT_AS, (size, resource.RLIM_INFINITY))
 if not beside:
     limit(megabytes * 10**6)
-sys.modules["pyarrow"] = None  # old versions of pandas import it, and its allocator ends the process under a limit
+class WithoutArrow:  # old versions of pandas import pyarrow, whose allocator ends the process under a limit
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "pyarrow":
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, WithoutArrow())
 try:
     import warnings
     import numpy as np
