@@ -106,6 +106,9 @@ class Power(bb.kernels.RadialKernel):
 class Linear(bb.kernels.Kernel):
     """A kernel that is not radial."""
 
+    def __repr__(self):
+        return "Linear()"
+
     def block(self, X, Y):
         return X @ Y.T
 
