@@ -315,27 +315,30 @@ class Pilot:
 
 
 @pytest.mark.parametrize(
-    ("left", "memory", "sizes", "rows"),
+    ("left", "given", "sizes", "rows"),
     [
-        (1e6, None, [2_000], None),
-        (300.0, None, [2_000, 8_000], None),
-        (200.0, None, [2_000, 8_000], 119_365),
-        (60.0, None, [2_000], 27_142),
-        (60.0, 10**8, [2_000], 27_142),
+        (1e6, {}, [2_000], None),
+        (300.0, {}, [2_000, 8_000], None),
+        (200.0, {}, [2_000, 8_000], 119_365),
+        (60.0, {}, [2_000], 27_142),
+        (60.0, {"memory": 10**8}, [2_000], 1_000),
+        (60.0, {"rank": 500}, [2_000], 1_000),
+        (1e3, {"rank": 150}, [2_000, 8_000], None),
     ],
 )
-def test_short_pilots_are_repeated_with_more_rows(monkeypatch, left, memory, sizes, rows):
-    """The pace of few rows is too slow, and a budget would be left unused."""
-    X, n = np.zeros((150_000, 1)), 150_000
+def test_short_pilots_are_repeated_with_more_rows(monkeypatch, left, given, sizes, rows):
+    """The pace of few rows is too slow, and a budget would be left unused. Only a later pilot has large ranks."""
+    X = np.zeros((150_000, 1))
     monkeypatch.setattr(_ridge_search, "KernelRidge", Pilot)
     monkeypatch.setattr(_ridge_search.time, "perf_counter", lambda: Pilot.clock)
     monkeypatch.setattr(Pilot, "sizes", [])
     choices = Choices(bb.Gaussian(1.0), [None], [np.ones(1)])
-    model = bb.KernelRidgeCV(time_budget=left, memory=memory)
+    model = bb.KernelRidgeCV(time_budget=left, **given)
     found = model._rows_in_time(choices, X, X, left, np.random.default_rng(0))
     assert [size for size, _, _ in Pilot.sizes] == sizes
     assert (found is None) == (rows is None) and (rows is None or len(found) == rows)
-    assert {budget for _, _, budget in Pilot.sizes} == {None if memory is None else 10**8 * 2_000 // n}
+    ranks = [rank for _, rank, _ in Pilot.sizes]
+    assert ranks[0] == _ridge_search.default_rank(2_000) and ranks[1:] == [given.get("rank", ranks[0])] * len(ranks[1:])
 
 
 @pytest.mark.parametrize(("seconds", "exact"), [(0.0, True), (1e6, False)])

@@ -85,12 +85,12 @@ class Wendland(bb.kernels.RadialKernel):
     """A kernel of compact support, positive definite in up to three columns."""
 
     def profile(self, squared_distances):
-        r = np.sqrt(squared_distances) / self.bandwidth
-        return np.maximum(1 - r, 0) ** 4 * (4 * r + 1)
+        r = np.minimum(np.sqrt(squared_distances) / self.bandwidth, 1)
+        return (1 - r) ** 4 * (4 * r + 1)
 
     def derivative(self, squared_distances):
-        r = np.sqrt(squared_distances) / self.bandwidth
-        return -10 * np.maximum(1 - r, 0) ** 3 / self.bandwidth**2
+        r = np.minimum(np.sqrt(squared_distances) / self.bandwidth, 1)
+        return -10 * (1 - r) ** 3 / self.bandwidth**2
 
 
 @dataclass(frozen=True, repr=False)

@@ -124,3 +124,35 @@ def test_profiles_that_are_none(function, message, X):
 def test_a_users_kernel_must_be_semidefinite(X):
     with pytest.raises(ValueError, match="must be positive semi-definite"):
         bb.factorize(X / 9, users_kernel(lambda r: (r < 1).astype(float)), n_clusters=2, rank=5, rng=0)
+
+
+def test_a_users_kernel_must_depend_on_the_distance_in_bandwidths(X):
+    class Users(RadialKernel):
+        def profile(self, squared):
+            return np.exp(-squared)
+
+    with pytest.raises(ValueError, match="must depend on the distance divided by the bandwidth. Got .* instead"):
+        bb.factorize(X, Users(1.0), n_clusters=2, rank=5)
+
+
+def test_entries_of_a_users_kernel_that_are_not_finite(X):
+    kernel = users_kernel(lambda r: np.where(r > 12, np.nan, np.exp(-r)))
+    with pytest.raises(ValueError, match="The 'profile' method of Users must return finite values"):
+        bb.ExactKernel(np.concatenate([X, X[:1] + 100]), kernel).todense()
+
+
+@pytest.mark.parametrize("h", [1e-170, 1e160])
+def test_a_users_kernel_of_extreme_bandwidth(X, h):
+    kernel = users_kernel(lambda r: (1 - np.minimum(r, 1)) ** 4 * (4 * np.minimum(r, 1) + 1), h)
+    assert np.isfinite(bb.factorize(X, kernel, n_clusters=2, rank=5, rng=0).todense()).all()
+
+
+@pytest.mark.parametrize(("dtype", "error"), [(np.float64, 1e-10), (np.float32, 1e-5)])
+@pytest.mark.parametrize("scale", [0.5, 30.0])
+def test_a_users_kernel_with_a_kink_at_zero(dtype, error, scale):
+    """Rounding of products would be amplified between equal points."""
+    for seed in range(3):
+        X = np.repeat(scale * np.random.default_rng(seed).normal(size=(100, 3)), 2, axis=0).astype(dtype)
+        exact = bb.Laplacian(2.0)(X.astype(np.float64))
+        np.testing.assert_allclose(users_kernel(lambda r: np.exp(-r))(X), exact, atol=error)
+    assert users_kernel(lambda r: np.exp(-(r**2)))._smooth_at_zero

@@ -142,7 +142,7 @@ def test_dense_matrices_that_do_not_fit_are_refused(part, monkeypatch):
     ).inner
     triangles = tuple(np.eye(60) for _ in range(10))
     monkeypatch.setattr(machine, "available_memory", lambda: 5 * 10**6)
-    with pytest.raises(MemoryError, match=r"This solve would take about 0.0058 GB, .* a larger tol or smaller ranks"):
+    with pytest.raises(MemoryError, match=r"This solve would take about 5.76 MB, .* a larger tol or smaller ranks"):
         components.factorize_shifted(inner, triangles) if part == "factorization" else components.spectra(
             inner, triangles
         )

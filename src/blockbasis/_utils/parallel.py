@@ -36,7 +36,7 @@ _LONGEST_SLEEP = 1.0
 #: so short that threads at the same time mostly wait for the interpreter lock, and take longer than in sequence.
 _TURN_POINTS = 4_000
 #: Longest wait for a turn in seconds. A turn saves time only, so that a thread which gets none computes all the same.
-_LONGEST_WAIT = 10.0
+_LONGEST_WAIT = 2.0
 
 
 class Tally(Protocol):

@@ -45,8 +45,7 @@ _NEIGHBOURHOOD_POINTS = 1_800
 #: dimensions is nearer to the exact one than with 2.2 and 500, in the same time.
 _AROUND = 3.1
 #: Neighbourhoods have points of the _CANDIDATES nearest clusters. They include the _SIDE points nearest to the middle
-#: between the cluster and each of at most _FACING clusters, of the _BESIDE clusters nearest to it: all of them are
-#: better than every fourth of four times as many.
+#: between the cluster and each of at most _FACING clusters, of the _BESIDE clusters nearest to the middle.
 _CANDIDATES = 64
 _FACING = 8
 _BESIDE = 12

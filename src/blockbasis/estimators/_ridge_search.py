@@ -195,25 +195,34 @@ class RidgeSearch(KernelRidgeEstimator):
             return None
         order, begun = rng.permutation(n), time.perf_counter()
         pilot = KernelRidge([float(alpha[0]) for alpha in choices.alphas], kernel=choices.kernel, n_jobs=self.n_jobs)
+        goal, work = {"rank": default_rank(few), "memory": None}, self._enlargement(X) ** 2
         while True:
             start = time.perf_counter()
-            settings = {"n_clusters": self._default_clusters(few), **self._pilot_goal(few, X), "keep_points": False}
+            settings = {"n_clusters": self._default_clusters(few), **goal, "keep_points": False}
             pilot.set_params(**settings).fit(X[order[:few]], Y[order[:few]])
             end = time.perf_counter()
-            fitting = int(few * (left - (end - begun)) / (_RESERVE * (end - start)))
+            seconds = work * (end - start)
+            fitting = int(few * (left - (end - begun)) / (_RESERVE * seconds))
             if fitting >= n:
                 return None
             # A few points take longer for each: if the pilot was short, one of more points shows the pace better.
-            if end - start > _PILOT_PART * left or 2 * _PILOT_GROWTH * few > n:
+            if seconds > _PILOT_PART * left or 2 * _PILOT_GROWTH * few > n:
                 return np.sort(order[: max(fitting, _FEWEST_ROWS)])
             few *= _PILOT_GROWTH
+            goal, work = self._pilot_goal(few, X), 1.0
+
+    def _enlargement(self, X: FloatArray) -> float:
+        """Ranks of the last fit in units of the default ones; at least 1."""
+        if self.memory is not None:
+            floats = check_memory(self.memory, X.itemsize, len(X), name="memory", caller=self._caller)
+            return max(1.0, floats / (FLOATS_PER_POINT * len(X)))
+        return 1.0 if self.rank is None else max(1.0, float(np.max(self.rank)) / default_rank(_PILOT_ROWS))
 
     def _pilot_goal(self, few: int, X: FloatArray) -> dict[str, Any]:
         """Size of the factorization of a pilot: as large for each point as that of the last fit, or larger."""
-        if self.memory is not None:
+        if self.memory is not None and self._enlargement(X) > 1:
             floats = check_memory(self.memory, X.itemsize, len(X), name="memory", caller=self._caller)
-            if floats > FLOATS_PER_POINT * len(X):
-                return {"rank": None, "memory": floats * few // len(X)}
+            return {"rank": None, "memory": floats * few // len(X)}
         given = self.rank is not None and np.ndim(self.rank) == 0
         return {"rank": self.rank if given else default_rank(few), "memory": None}
 

@@ -64,6 +64,7 @@ def _users_parameters(kernel: Kernel) -> dict[str, Any] | None:
     """Return the fields of a dataclass; None if there are none that JSON holds."""
     names: list[str] = [field.name for field in fields(kernel)] if is_dataclass(kernel) else []
     values: dict[str, Any] = {name: getattr(kernel, name) for name in names}
+    values = {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}
     plain = all(
         isinstance(value, (bool, int, float, str)) or (isinstance(value, tuple) and all(map(_is_number, value)))
         for value in values.values()

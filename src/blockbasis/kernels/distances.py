@@ -75,7 +75,8 @@ class ProductFactors:
 
     def product(self, rows: slice, out: FloatArray | None = None) -> FloatArray:
         """Return the squared distances of some rows; rounding errors can make them negative."""
-        return np.asarray(np.matmul(self.left[rows], self.right.T, out=out))
+        with np.errstate(invalid="ignore"):  # products of float32 set the flag by lanes of a register that are not used
+            return np.asarray(np.matmul(self.left[rows], self.right.T, out=out))
 
     def squared(self, rows: slice, out: FloatArray | None = None) -> FloatArray:
         """Return the squared distances of some rows; negative rounding errors are set to zero."""
@@ -98,12 +99,12 @@ def product_factors(X: FloatArray, Y: FloatArray, centre: FloatArray, *, error: 
 
 
 def replace_nearest(squared: FloatArray, X: FloatArray, Y: FloatArray, rounding: float, error: float) -> bool:
-    """Compute those squared distances once more, by differences, whose roots rounding may change by more than an error.
+    """Recompute by differences the squared distances whose roots may be wrong by more than an error.
 
     Parameters
     ----------
     squared : ndarray of shape (n, m)
-        Squared distances by products, which are replaced in place, and so are all that rounding made negative.
+        Squared distances by products; those of the nearest points are replaced in place, negative ones among them.
     X : ndarray of shape (n, d)
     Y : ndarray of shape (m, d)
     rounding : float

@@ -10,7 +10,7 @@ import numpy as np
 
 from blockbasis._utils.tiling import ranges
 from blockbasis._utils.validation import check_lengths
-from blockbasis.kernels.base import Kernel, mapped_block, mapped_gradient
+from blockbasis.kernels.base import Kernel, is_users, mapped_block, mapped_gradient
 from blockbasis.kernels.distances import (
     ENTRY_ERROR,
     product_factors,
@@ -31,6 +31,10 @@ _NARROW = 1024
 #: Distances at which the profile of a user's kernel is checked, in bandwidths, and the allowed error of its values.
 _CHECKED = np.concatenate([[0.0], np.geomspace(0.01, 10, 31)])
 _PROFILE_ERROR = 1e-9
+#: Small squared distances, in squared bandwidths, at which 1 - f of a user's kernel is compared with the squared
+#: distance, and the largest quotient of a kernel that is smooth at zero.
+_NEAR_ZERO = np.array([1e-12, 1e-8, 1e-4])
+_STEEPEST = 20.0
 #: Largest number of lengths in the representation of a kernel.
 _MAX_SHOWN = 6
 
@@ -54,12 +58,12 @@ class RadialKernel(Kernel):
     >>> import blockbasis as bb
     >>> class Wendland(bb.kernels.RadialKernel):
     ...     def profile(self, squared_distances):
-    ...         r = np.sqrt(squared_distances) / self.bandwidth
-    ...         return np.maximum(1 - r, 0) ** 4 * (4 * r + 1)
+    ...         r = np.minimum(np.sqrt(squared_distances) / self.bandwidth, 1)
+    ...         return (1 - r) ** 4 * (4 * r + 1)
     ...
     ...     def derivative(self, squared_distances):
-    ...         r = np.sqrt(squared_distances) / self.bandwidth
-    ...         return -10 * np.maximum(1 - r, 0) ** 3 / self.bandwidth**2
+    ...         r = np.minimum(np.sqrt(squared_distances) / self.bandwidth, 1)
+    ...         return -10 * (1 - r) ** 3 / self.bandwidth**2
     >>> Wendland(2.0)
     Wendland(bandwidth=2.0)
     >>> Wendland(2.0)([[0.0], [1.0]]).round(4)
@@ -152,7 +156,9 @@ class RadialKernel(Kernel):
     def _fill(self, values: FloatArray, X: FloatArray, Y: FloatArray, centre: FloatArray, error: float) -> None:
         """Compute the entries in strips of rows, so that the distances of a strip stay in the cache."""
         factors, allowed = product_factors(X, Y, centre, error=error), ENTRY_ERROR[X.dtype] * self.bandwidth
-        enough = not (error and factors.cancelled)
+        users = is_users(self)
+        # Between near points, a user's kernel may be steeper than the error of a distance allows.
+        enough = not factors.cancelled if error else not users
         for rows in ranges(0, len(X), max(1, _STRIP_ENTRIES // max(len(Y), 1))):
             strip = values[rows]
             if enough and error:
@@ -165,6 +171,8 @@ class RadialKernel(Kernel):
             entries = self.profile(squared)
             if entries is not strip:
                 strip[...] = entries
+            if users and not np.isfinite(strip).all():
+                raise ValueError(f"The 'profile' method of {type(self).__name__} must return finite values.")
 
     def block_gradient(
         self, X: FloatArray, Y: FloatArray, weights: FloatArray, factors: FloatArray | None
@@ -192,14 +200,17 @@ class RadialKernel(Kernel):
     def _distance_error(self, X: FloatArray) -> float:
         """Return the allowed error of squared distances; zero if f has no derivative at zero.
 
-        Such an f changes by at most the error of the distance divided by the bandwidth.
+        Such an f of the package changes by at most the error of the distance divided by the bandwidth.
         """
         return ENTRY_ERROR[X.dtype] * self.bandwidth * self.bandwidth if self._smooth_at_zero else 0.0
 
     @property
     def _smooth_at_zero(self) -> bool:
         """Whether f has a finite derivative at zero, so that it does not amplify errors of small squared distances."""
-        return True
+        if not is_users(self):
+            return True
+        drops = 1 - np.asarray(replace(self, bandwidth=1.0).profile(_NEAR_ZERO.copy()), dtype=np.float64)
+        return bool((drops <= _STEEPEST * _NEAR_ZERO).all())
 
     def _divide(self, values: FloatArray, times: int) -> FloatArray:
         """Divide in place by the bandwidth or by its square, without overflow of intermediate results."""
@@ -223,9 +234,9 @@ def kernel_parameters(kernel: RadialKernel) -> dict[str, float | list[float]]:
 
 
 def check_profile(kernel: RadialKernel) -> None:
-    """Raise a ValueError unless the profile of a user's kernel is 1 at distance 0 and decreases."""
-    own = kernel.core
-    distances = own.bandwidth * _CHECKED
+    """Raise a ValueError unless the profile of a user's kernel is 1 at distance 0, decreases, and has the bandwidth."""
+    own = replace(kernel.core, bandwidth=1.0)
+    distances = _CHECKED
     values = np.array(own.profile(np.square(distances)), dtype=np.float64)
     name = f"The 'profile' method of {type(kernel).__name__} must"
     if values.shape != distances.shape or not np.isfinite(values).all():
@@ -239,6 +250,13 @@ def check_profile(kernel: RadialKernel) -> None:
         raise ValueError(
             f"{name} decrease with the distance. Got {values[i]:g} at distance {distances[i]:g} and {values[i + 1]:g} "
             f"at distance {distances[i + 1]:g} instead."
+        )
+    doubled = np.asarray(replace(own, bandwidth=2.0).profile(np.square(2 * distances)))
+    if (np.abs(doubled - values) > _PROFILE_ERROR).any():
+        i = int(np.argmax(np.abs(doubled - values)))
+        raise ValueError(
+            f"{name} depend on the distance divided by the bandwidth. Got {values[i]:g} at distance {distances[i]:g} "
+            f"with bandwidth 1, and {doubled[i]:g} at twice the distance with bandwidth 2 instead."
         )
 
 

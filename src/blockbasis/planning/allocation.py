@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 #: Range of the logarithm of the price, and number of bisection steps.
 _PRICE_RANGE = 90.0
 _HALVINGS = 34
+#: Logarithm of the quotient of two prices that are accurate enough where their ranks differ by one function.
+_ACCURACY = 1e-2
 #: Iterations for the ranks at a price, since the cost of a function depends on the ranks of related clusters.
 _FIXED_POINT_STEPS = 12
 
@@ -139,7 +141,7 @@ class Allocation:
         first = last - _PRICE_RANGE
         low, high = ((self.at_price(math.exp(price)), price) for price in (first, last))
         for _ in range(_HALVINGS):
-            if np.abs(high[0] - low[0]).sum() == 1:
+            if high[1] - low[1] < _ACCURACY and np.abs(high[0] - low[0]).sum() == 1:
                 break
             price = (low[1] + high[1]) / 2
             ranks = self.at_price(math.exp(price))
