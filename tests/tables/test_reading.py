@@ -141,7 +141,7 @@ def test_parquet(tmp_path):
     table = read_table(tmp_path / "t.parquet")
     np.testing.assert_array_equal(table.columns[0], [1, np.nan, 3])
     assert [column.tolist() for column in table.columns[1:4]] == [
-        ["x", "y", None], ["x", "y", "x"], ["true", "false", None],
+        ["x", "y", None], ["x", "y", "x"], ["True", "False", None],
     ]  # fmt: skip
     assert table.columns[4].dtype.kind == "M"
     parquet.write_table(pa.table({"l": pa.array([[1], [2]])}), tmp_path / "l.parquet")

@@ -22,7 +22,8 @@ def column(values, **settings):
         ([1, 2.5, None], {"dtype": object}, [1.0, 2.5, np.nan]),
         (["x ", None, "?"], {}, ["x", None, None]),
         (["x", np.nan], {"dtype": "category"}, ["x", None]),
-        ([True, False], {}, ["true", "false"]),
+        ([True, False], {}, ["True", "False"]),
+        ([True, None], {"dtype": "boolean"}, ["True", None]),
         ([None, None], {"dtype": object}, [None, None]),
     ],
 )

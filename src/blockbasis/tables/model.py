@@ -11,7 +11,7 @@ from sklearn.base import clone
 from blockbasis.estimators.ridge_cv import KernelRidgeClassifierCV, KernelRidgeCV
 from blockbasis.operators.storage import storable
 from blockbasis.operators.structure import require
-from blockbasis.tables.encoding import KINDS, ColumnEncoding, TableEncoder, encode
+from blockbasis.tables.encoding import KINDS, ColumnEncoding, TableEncoder, encode_new
 from blockbasis.tables.reading import CellError
 from blockbasis.tables.scorecard import Score, Scorecard
 from blockbasis.tables.sources import as_table
@@ -193,7 +193,7 @@ class TableModel:
         table = self.table(source)
         if not self.encoder.named and self.target in table.names and len(table.names) > len(self.encoder.columns):
             table = table.without(self.target)
-        return encode(self.encoder, table)
+        return encode_new(self.encoder, table)
 
     def describe(self) -> tuple[dict[str, Any], dict[str, FloatArray]]:
         """Return metadata and arrays for `blockbasis.save`."""

@@ -199,7 +199,7 @@ def _arrow_column(path: Path, name: str, column: Any, types: Any) -> Column:
     if types.is_dictionary(kind):
         column, kind = column.cast(kind.value_type), kind.value_type
     if types.is_boolean(kind):
-        return np.array([None if v is None else str(v).lower() for v in column.to_pylist()], dtype=object)
+        return np.array([None if v is None else str(v) for v in column.to_pylist()], dtype=object)
     if types.is_string(kind) or types.is_large_string(kind):
         return np.array([None if v is None or is_missing(v) else v.strip() for v in column.to_pylist()], dtype=object)
     if types.is_timestamp(kind) or types.is_date(kind):

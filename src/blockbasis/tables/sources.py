@@ -93,7 +93,7 @@ def _from_objects(name: str, values: list[Any]) -> Column:
     """Return a column from Python objects and None, as `read_table` would read their text."""
     known = [value for value in values if value is not None]
     if all(isinstance(value, (str, bool, np.bool_)) for value in known):
-        texts = [value.strip() if isinstance(value, str) else str(bool(value)).lower() for value in known]
+        texts = [value.strip() if isinstance(value, str) else str(bool(value)) for value in known]
         if texts and all(is_missing(text) or DATE.fullmatch(text) for text in texts):
             known_dates = iter("NaT" if is_missing(text) else text.rstrip("Z") for text in texts)
             return np.array(["NaT" if v is None else next(known_dates) for v in values], dtype="datetime64[us]")
