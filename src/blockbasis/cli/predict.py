@@ -14,6 +14,7 @@ from blockbasis.cli import options
 from blockbasis.cli.console import Output, progress_bars, running
 from blockbasis.cli.files import TABLES, check_output, csv_text, write_table
 from blockbasis.cli.folders import check_source, mapping
+from blockbasis.operators.archive import StorageError
 from blockbasis.operators.storage import load
 from blockbasis.tables.categories import find_codes
 from blockbasis.tables.encoding import check_columns, encode, encode_new
@@ -86,9 +87,12 @@ def load_model(path: Path) -> TableModel:
         raise FileNotFoundError(f"There is no file {path}.")
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder. Give the path of a model.")
-    if path.suffix.lower() in FORMATS:
-        raise ValueError(f"{path} is a table, and not a model. Usage: blockbasis predict MODEL FILE.")
-    found = load(path)
+    try:
+        found = load(path)
+    except StorageError:
+        if path.suffix.lower() not in FORMATS:
+            raise
+        raise ValueError(f"{path} is a table, and not a model. Usage: blockbasis predict MODEL FILE.") from None
     if not isinstance(found, TableModel):
         raise ValueError(
             f"{path} holds a {type(found).__name__}, and not a model of a table. blockbasis fit writes such a model."
@@ -121,7 +125,7 @@ def _of_file(model: TableModel, path: Path, keep: tuple[str, ...], interval: flo
 
 
 def _of_table(
-    model: TableModel, table: Table, keep: tuple[str, ...], interval: float | None, proba: bool, whole: bool = False
+    model: TableModel, table: Table, keep: tuple[str, ...], interval: float | None, proba: bool, *, whole: bool = False
 ) -> Part:
     """Return the columns of the output, the target if the table has it, and notes; a whole table is checked."""
     truth = table.column(model.target) if model.target in table.names else None
