@@ -38,12 +38,27 @@ def test_numbers_and_text(values, settings, expected):
         pandas.to_datetime(["2024-05-31", None]),
         pandas.to_datetime(["2024-05-31", None]).tz_localize("UTC"),
         ["2024-05-31", None],
+        pandas.to_datetime(["2024-05-31 01:00", None]).tz_localize("Europe/Paris") + dt.timedelta(hours=1),
+        ["2024-05-31 01:00:00+01:00", "?"],
+        ["2024-05-30 22:30-01:30", None],
         [dt.date(2024, 5, 31), None],
+        [dt.datetime(2024, 5, 31, tzinfo=dt.UTC), None],
+        [dt.datetime(2024, 5, 31, 2, tzinfo=dt.timezone(dt.timedelta(hours=2))), None],
     ],
 )
+@pytest.mark.filterwarnings("error")
 def test_dates(values):
     found = column(values)
     assert found.dtype.kind == "M"
+    assert found[0] == np.datetime64("2024-05-31") and np.isnat(found[1])
+
+
+@pytest.mark.parametrize("kind", ["date32[day][pyarrow]", "timestamp[ms][pyarrow]", "timestamp[us, tz=UTC][pyarrow]"])
+def test_dates_of_pyarrow(kind):
+    pytest.importorskip("pyarrow")
+    dates = pandas.Series(pandas.to_datetime(["2024-05-31", None], utc="UTC" in kind or None))
+    found = as_table(pandas.DataFrame({"a": dates.astype(kind)}), caller="f").columns[0]
+    assert found.dtype == np.dtype("datetime64[us]")
     assert found[0] == np.datetime64("2024-05-31") and np.isnat(found[1])
 
 
@@ -54,6 +69,7 @@ def test_dates(values):
         (pandas.DataFrame({"a": [[1], [2]]}), "Got \\[1\\] of type list"),
         (pandas.DataFrame({"a": [1.0, np.inf]}), "free of infinity"),
         (pandas.DataFrame([[1, 2]], columns=["a", "a"]), "a different name for each column"),
+        (pandas.DataFrame({"a": ["2024-05-32"]}), "the data frame has an impossible date in column 'a'"),
         (pandas.DataFrame({"a": []}), "has no rows"),
     ],
 )

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from blockbasis.datasets.csvfile import is_number
+from blockbasis.tables.reading import DATE, in_utc
 
 #: Stands for missing text among the categories.
 MISSING = "(missing)"
 #: What a text says, however it is written: a truth value, a number or a date.
 Meaning: TypeAlias = tuple[str, Any]
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)?")
 
 
 def find_codes(categories: Sequence[str], values: Iterable[str]) -> list[int]:
@@ -56,9 +55,9 @@ def _meaning(text: str) -> Meaning | None:
         return "truth", text.lower()
     if is_number(text):
         return "number", float(text)
-    if _DATE.fullmatch(text):
+    if DATE.fullmatch(text):
         try:
-            return "date", np.datetime64(text, "us")
+            return "date", np.datetime64(in_utc(text), "us")
         except ValueError:
             return None
     return None

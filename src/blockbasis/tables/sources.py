@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from blockbasis.datasets.csvfile import is_missing
-from blockbasis.tables.reading import DATE, finite, read_table
+from blockbasis.tables.reading import DATE, dates_of, finite, read_table
 from blockbasis.tables.table import Column, Table
 
 _NAME = "the data frame"
@@ -82,29 +82,47 @@ def _column(name: str, series: Any, pandas: Any) -> Column:
     if types.is_numeric_dtype(series.dtype) and not types.is_bool_dtype(series.dtype):
         return finite(_NAME, name, series.to_numpy(dtype=np.float64, na_value=np.nan))
     if types.is_datetime64_any_dtype(series.dtype):
-        naive = series if series.dt.tz is None else series.dt.tz_convert("UTC").dt.tz_localize(None)
-        return np.asarray(naive.to_numpy()).astype("datetime64[us]")
+        return _moments(series)
     gaps = series.isna().to_numpy()
     values = [None if gap else value for value, gap in zip(series.astype(object), gaps, strict=True)]
     return _from_objects(name, values)
+
+
+def _moments(series: Any) -> Column:
+    """Return the dates of a series in UTC."""
+    zone = getattr(series.dtype, "tz", None) or getattr(getattr(series.dtype, "pyarrow_dtype", None), "tz", None)
+    naive = series if zone is None else series.dt.tz_convert("UTC").dt.tz_localize(None)
+    return np.asarray(naive.astype("datetime64[us]").to_numpy())
 
 
 def _from_objects(name: str, values: list[Any]) -> Column:
     """Return a column from Python objects and None, as `read_table` would read their text."""
     known = [value for value in values if value is not None]
     if all(isinstance(value, (str, bool, np.bool_)) for value in known):
-        texts = [value.strip() if isinstance(value, str) else str(bool(value)) for value in known]
-        if texts and all(is_missing(text) or DATE.fullmatch(text) for text in texts):
-            known_dates = iter("NaT" if is_missing(text) else text.rstrip("Z") for text in texts)
-            return np.array(["NaT" if v is None else next(known_dates) for v in values], dtype="datetime64[us]")
-        left = iter(None if is_missing(text) else text for text in texts)
-        return np.array([None if value is None else next(left) for value in values], dtype=object)
+        texts = [None if value is None else _text(value) for value in values]
+        given = [text for text in texts if text is not None]
+        if given and all(DATE.fullmatch(text) for text in given):
+            return dates_of(_NAME, name, texts).astype("datetime64[us]")
+        return np.array(texts, dtype=object)
     if all(isinstance(value, numbers.Real) for value in known):
         return finite(_NAME, name, np.array([np.nan if v is None else float(v) for v in values]))
     if all(isinstance(value, dt.date) for value in known):
-        return np.array(["NaT" if value is None else value for value in values], dtype="datetime64[us]")
+        return np.array(["NaT" if value is None else _without_zone(value) for value in values], dtype="datetime64[us]")
     wrong = next(v for v in known if not isinstance(v, str))
     raise ValueError(
         f"{_NAME} must hold numbers, text or dates in column {name!r}, and not a mixture. Got {wrong!r} of type "
         f"{type(wrong).__name__} instead."
     )
+
+
+def _text(value: Any) -> str | None:
+    """Return the text of a value as a file has it; None for a mark of missing values."""
+    text = value.strip() if isinstance(value, str) else str(bool(value))
+    return None if is_missing(text) else text
+
+
+def _without_zone(value: dt.date) -> dt.date:
+    """Return a date, or a time in UTC."""
+    if isinstance(value, dt.datetime) and value.tzinfo is not None:
+        return value.astimezone(dt.UTC).replace(tzinfo=None)
+    return value
