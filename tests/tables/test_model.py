@@ -125,3 +125,16 @@ def test_classes_of_truth_values_are_written_alike(tmp_path):
     frame.to_csv(tmp_path / "t.csv", index=False)
     for source in (frame, tmp_path / "t.csv"):
         assert fit_table(source, "y")[0].estimator.classes_.tolist() == ["False", "True"]
+
+
+def test_what_a_model_does_not_use_stops_nothing():
+    pandas = pytest.importorskip("pandas")
+    x = np.linspace(0, 6, 60)
+    frame = pandas.DataFrame({"x": x, "q": [str(i % 7) for i in range(59)] + ["bad"], "lists": [[1]] * 60, "y": x})
+    model, _ = fit_table(frame, "y", kinds={"q": "number", "lists": "drop"})
+    assert [column.kind for column in model.encoder.columns] == ["number", "number", "drop"]
+    expected = model.predict(frame[["x", "q"]][:50])[0]
+    others = frame[:50].assign(y=[1, "?!"] * 25, more=np.inf)
+    np.testing.assert_array_equal(model.predict(others)[0], expected)
+    with pytest.raises(ValueError, match="lacks columns that the model needs: x. It has width"):
+        model.predict(frame.rename(columns={"x": "width"}))

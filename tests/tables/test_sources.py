@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -60,6 +61,37 @@ def test_dates_of_pyarrow(kind):
     found = as_table(pandas.DataFrame({"a": dates.astype(kind)}), caller="f").columns[0]
     assert found.dtype == np.dtype("datetime64[us]")
     assert found[0] == np.datetime64("2024-05-31") and np.isnat(found[1])
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "expected"),
+    [
+        (["1", "2", "bad", None], "number", [1.0, 2.0, np.nan, np.nan]),
+        ([1, "2", "bad", True], "number", [1.0, 2.0, np.nan, 1.0]),
+        ([1, "x", 2.5, False, "?"], "one-hot", ["1", "x", "2.5", "False", None]),
+        (["2024-05-31", None], "ordinal", ["2024-05-31", None]),
+        ([[1], [2]], "drop", [None, None]),
+        ([Decimal("1.5"), None], None, [1.5, np.nan]),
+    ],
+)
+def test_kinds_of_columns_of_a_data_frame(values, kind, expected):
+    frame = pandas.DataFrame({"a": pandas.Series(values, dtype=object)})
+    found = as_table(frame, kinds={"a": kind} if kind else None, caller="f").columns[0]
+    np.testing.assert_array_equal(found, np.array(expected, dtype=found.dtype))
+
+
+def test_kind_date_of_a_data_frame():
+    frame = pandas.DataFrame({"a": ["2024-05-31", "?"]})
+    assert np.isnat(as_table(frame, kinds={"a": "date"}, caller="f").columns[0]).tolist() == [False, True]
+    with pytest.raises(ValueError, match="must hold dates such as 2024-05-31 in column 'a'. Got 'bad'"):
+        as_table(pandas.DataFrame({"a": ["2024-05-31", "bad"]}), kinds={"a": "date"}, caller="f")
+
+
+def test_columns_that_are_not_needed_are_not_converted():
+    frame = pandas.DataFrame({"a": [1.0, 2.0], "b": [[1], [2]], "c": [np.inf, 1.0]})
+    table = as_table(frame, needed=["a"], caller="f")
+    assert table.names == ("a", "b", "c") and table.column("a").tolist() == [1.0, 2.0]
+    assert table.column("b").tolist() == table.column("c").tolist() == [None, None]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from blockbasis.datasets.csvfile import is_number
 from blockbasis.tables.categories import MISSING, find_codes
 from blockbasis.tables.table import Column, Table, listed, missing
 
@@ -308,6 +309,8 @@ def _as_text(column: Column) -> Column:
 def _encode_numbers(encoding: ColumnEncoding, column: Column, table: Table, notes: list[str]) -> FloatArray:
     gaps = missing(column)
     expected = "f" if encoding.kind == "number" else "M"
+    if expected == "f" and column.dtype.kind == "O" and all(map(is_number, column[~gaps])):
+        column = np.array([np.nan if value is None else float(value) for value in column])
     if column.dtype.kind != expected and not gaps.all():
         found = next(value for value, gap in zip(column, gaps, strict=True) if not gap)
         what = "numbers" if expected == "f" else "dates such as 2024-05-31"

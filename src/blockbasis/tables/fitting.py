@@ -30,7 +30,7 @@ from blockbasis.tables.scorecard import (
     classification_scorecard,
     regression_scorecard,
 )
-from blockbasis.tables.sources import as_table, reading_kinds
+from blockbasis.tables.sources import as_table
 from blockbasis.tables.table import Column, Table, missing
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def fit_table(
     >>> evaluation
     Evaluation(40 test rows: kernel model, linear model, mean)
     """
-    table = as_table(table, kinds=reading_kinds(kinds), caller="fit_table")
+    table = as_table(table, kinds=kinds, caller="fit_table")
     prepared = prepare_table(table, target, task=task, kinds=kinds, test_size=test_size, seed=seed)
     return fit_prepared(prepared, random_state=seed, **parameters)
 
