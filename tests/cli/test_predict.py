@@ -109,3 +109,21 @@ def test_points_without_names(call, tmp_path):
         code, text = call("predict", tmp_path / "m.bbf", tmp_path / name, "--json", "-q")
         assert code == 0, text
         assert np.isfinite(json.loads(text)["prediction"]).all()
+
+
+def test_known_targets_are_written_as_the_classes():
+    truth = np.array(["TRUE", "false", "True"], dtype=object)
+    assert predict._as_classes(truth, np.array(["false", "true"])).tolist() == ["true", "false", "true"]
+    assert predict._as_classes(np.array(["a", "b"], dtype=object), np.array(["a", "c"])).tolist() == ["a", "b"]
+    assert predict._as_classes(np.array([1.0, 0.0]), np.array([0, 1])).dtype.kind == "i"
+
+
+@pytest.mark.parametrize("ending", [".npz", ".csv", ".parquet"])
+def test_a_model_may_have_the_name_of_a_table(call, saved, new, tmp_path, ending):
+    named = tmp_path / f"m{ending}"
+    named.write_bytes((saved / "rings.bbf").read_bytes())
+    code, text = call("predict", named, new, "--out", tmp_path / "p.csv")
+    assert code == 0, text
+    np.savez(tmp_path / "array.npz", X=np.eye(3))
+    code, text = call("predict", tmp_path / "array.npz", new)
+    assert "array.npz is a table, and not a model" in text

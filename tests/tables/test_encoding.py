@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from blockbasis.tables import Table, encode, learn_encoder
+from blockbasis.tables.encoding import encode_new
 
 
 def text(*values):
@@ -90,3 +91,13 @@ def test_text_in_place_of_numbers_is_an_error():
     X, _ = encode(encoder, Table(("a",), (text(None, None),)))
     assert X.tolist() == [[1.0], [1.0]]
     assert encoder.kinds == {}
+
+
+def test_unknown_values_in_all_rows_are_an_error_of_new_rows():
+    encoder = learn_encoder(Table(("s",), (text("x", "y", "z"),)))
+    new = Table(("s",), (text("q", "r", None),), "new.csv")
+    assert len(encode(encoder, new)[1]) == 1
+    with pytest.raises(ValueError, match="new.csv must have values in column 's' that the model knows, such as x, y"):
+        encode_new(encoder, new)
+    for values in (("q", "x"), ("q",), (None, None)):
+        assert len(encode_new(encoder, Table(("s",), (text(*values),)))[1]) == 1

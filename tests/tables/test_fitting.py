@@ -54,13 +54,14 @@ def test_what_is_returned_is_shown_on_one_line(shells):
     assert repr(shells) == "Table(shells.csv, 120 rows, 4 columns: size, sex, found, rings)"
 
 
+@pytest.mark.parametrize("keep_points", [True, False])
 @pytest.mark.parametrize("task", ["regression", "classification"])
-def test_rows_that_a_budget_leaves_out_are_not_counted(task):
+def test_rows_that_a_budget_leaves_out_are_not_counted(task, keep_points):
     X = np.random.default_rng(0).normal(size=(25_000, 2))
     product = X[:, 0] * X[:, 1]
     table = Table(("a", "b", "y"), (X[:, 0], X[:, 1], product if task == "regression" else np.sign(product)))
     with pytest.warns(UserWarning, match="was fitted to [0-9]+ of them") as warned:
-        model, _ = fit_table(table, "y", time_budget=0.5, n_jobs=1)
+        model, _ = fit_table(table, "y", time_budget=0.5, n_jobs=1, keep_points=keep_points)
     assert f"was fitted to {model.rows} of them" in " ".join(str(each.message) for each in warned)
 
 

@@ -83,3 +83,58 @@ def test_forged_metadata_are_rejected(model, tmp_path, change):
 
 def test_numbers_that_json_does_not_have():
     assert json.dumps(plain({"a": [np.nan, 1.0], "b": (np.inf,)}), allow_nan=False) == '{"a": [null, 1.0], "b": [null]}'
+
+
+@pytest.mark.parametrize(
+    ("column", "kinds"),
+    [
+        ("flag", {}),
+        ("code", {"code": "one-hot"}),
+        ("zip", {"zip": "one-hot"}),
+        ("day", {"day": "one-hot"}),
+    ],
+)
+@pytest.mark.parametrize("learned_from", ["file", "frame"])
+def test_a_model_predicts_the_same_from_a_file_a_frame_and_parquet(column, kinds, learned_from, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(0)
+    high = rng.random(60) > 0.5
+    written = {
+        "flag": high,
+        "code": np.where(high, 1.0, 2.0),
+        "zip": np.where(high, "07030", "10001"),
+        "day": np.where(high, "2024-05-31", "2024-06-01"),
+    }
+    table = pandas.DataFrame({column: written[column], "x": rng.random(60)})
+    table["y"] = 10 * high + table["x"]
+    table.to_csv(tmp_path / "t.csv", index=False)
+    frame = pandas.read_csv(tmp_path / "t.csv", parse_dates=["day"] if column == "day" else None)
+    frame.to_parquet(tmp_path / "t.parquet")
+    model, _ = fit_table(tmp_path / "t.csv" if learned_from == "file" else frame, "y", kinds=kinds)
+    for source in (tmp_path / "t.csv", tmp_path / "t.parquet", frame):
+        predictions, notes = model.predict(source)
+        assert notes == []
+        np.testing.assert_allclose(predictions, table["y"], atol=1)
+
+
+def test_classes_of_truth_values_are_written_alike(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    x = np.random.default_rng(0).random(60)
+    frame = pandas.DataFrame({"x": x, "y": x > 0.5})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    for source in (frame, tmp_path / "t.csv"):
+        assert fit_table(source, "y")[0].estimator.classes_.tolist() == ["False", "True"]
+
+
+def test_what_a_model_does_not_use_stops_nothing():
+    pandas = pytest.importorskip("pandas")
+    x = np.linspace(0, 6, 60)
+    frame = pandas.DataFrame({"x": x, "q": [str(i % 7) for i in range(59)] + ["bad"], "lists": [[1]] * 60, "y": x})
+    model, _ = fit_table(frame, "y", kinds={"q": "number", "lists": "drop"})
+    assert [column.kind for column in model.encoder.columns] == ["number", "number", "drop"]
+    expected = model.predict(frame[["x", "q"]][:50])[0]
+    others = frame[:50].assign(y=[1, "?!"] * 25, more=np.inf)
+    np.testing.assert_array_equal(model.predict(others)[0], expected)
+    with pytest.raises(ValueError, match="lacks columns that the model needs: x. It has width"):
+        model.predict(frame.rename(columns={"x": "width"}))

@@ -141,7 +141,7 @@ def test_parquet(tmp_path):
     table = read_table(tmp_path / "t.parquet")
     np.testing.assert_array_equal(table.columns[0], [1, np.nan, 3])
     assert [column.tolist() for column in table.columns[1:4]] == [
-        ["x", "y", None], ["x", "y", "x"], ["true", "false", None],
+        ["x", "y", None], ["x", "y", "x"], ["True", "False", None],
     ]  # fmt: skip
     assert table.columns[4].dtype.kind == "M"
     parquet.write_table(pa.table({"l": pa.array([[1], [2]])}), tmp_path / "l.parquet")
@@ -157,3 +157,13 @@ def test_parquet_without_pyarrow(tmp_path, monkeypatch):
     (tmp_path / "t.parquet").write_bytes(b"x")
     with pytest.raises(ImportError, match=r"blockbasis\[data\]"):
         read_table(tmp_path / "t.parquet")
+
+
+def test_times_with_an_offset_become_utc(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("t,x\n2020-01-01 00:00:00+01:00,1\n2020-07-01 12:00:00.5-04:30,2\n,3\n")
+    column = read_table(path).column("t")
+    expected = np.array(["2019-12-31T23:00", "2020-07-01T16:30:00.5", "NaT"], dtype="datetime64[us]")
+    np.testing.assert_array_equal(column.astype("datetime64[us]"), expected)
+    path.write_text("t,x\n2020-01-01 00:00+25:00,1\n2020-01-02 00:00+01:00,2\n")
+    assert read_table(path).column("t").dtype.kind == "O"

@@ -14,8 +14,10 @@ from blockbasis.cli import options
 from blockbasis.cli.console import Output, progress_bars, running
 from blockbasis.cli.files import TABLES, check_output, csv_text, write_table
 from blockbasis.cli.folders import check_source, mapping
+from blockbasis.operators.archive import StorageError
 from blockbasis.operators.storage import load
-from blockbasis.tables.encoding import check_columns, encode
+from blockbasis.tables.categories import find_codes
+from blockbasis.tables.encoding import check_columns, encode, encode_new
 from blockbasis.tables.folders import parquet_files, pieces
 from blockbasis.tables.model import TableModel
 from blockbasis.tables.reading import FORMATS, read_names
@@ -85,9 +87,12 @@ def load_model(path: Path) -> TableModel:
         raise FileNotFoundError(f"There is no file {path}.")
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder. Give the path of a model.")
-    if path.suffix.lower() in FORMATS:
-        raise ValueError(f"{path} is a table, and not a model. Usage: blockbasis predict MODEL FILE.")
-    found = load(path)
+    try:
+        found = load(path)
+    except StorageError:
+        if path.suffix.lower() not in FORMATS:
+            raise
+        raise ValueError(f"{path} is a table, and not a model. Usage: blockbasis predict MODEL FILE.") from None
     if not isinstance(found, TableModel):
         raise ValueError(
             f"{path} holds a {type(found).__name__}, and not a model of a table. blockbasis fit writes such a model."
@@ -104,7 +109,7 @@ def _check_options(model: TableModel, interval: float | None, proba: bool) -> No
 
 def _of_single(model: TableModel, path: Path, asked: tuple[Any, ...]) -> list[Part]:
     """Return the columns of a file."""
-    return [_of_table(model, model.table(path), *asked)]
+    return [_of_table(model, model.table(path), *asked, whole=True)]
 
 
 def _of_folder(model: TableModel, folder: Path, cluster: str | None, asked: tuple[Any, ...]) -> list[Part]:
@@ -119,13 +124,15 @@ def _of_file(model: TableModel, path: Path, keep: tuple[str, ...], interval: flo
     return [_of_table(model, piece, keep, interval, proba) for piece in pieces(path)]
 
 
-def _of_table(model: TableModel, table: Table, keep: tuple[str, ...], interval: float | None, proba: bool) -> Part:
-    """Return the columns of the output, the target if the table has it, and notes."""
+def _of_table(
+    model: TableModel, table: Table, keep: tuple[str, ...], interval: float | None, proba: bool, *, whole: bool = False
+) -> Part:
+    """Return the columns of the output, the target if the table has it, and notes; a whole table is checked."""
     truth = table.column(model.target) if model.target in table.names else None
     columns = {name: _as_column(table, name) for name in keep}
     if truth is not None and len(table.names) > 1:
         table = table.without(model.target)
-    X, notes = encode(model.encoder, table)
+    X, notes = (encode_new if whole else encode)(model.encoder, table)
     starts = range(0, len(X), _PIECE)
     count, found = counting(f"predictions of {Path(table.source).name}", len(starts)), []
     for start in starts:
@@ -161,9 +168,17 @@ def _print_error(model: TableModel, truth: Any, predictions: Any, output: Output
     if model.task == "regression":
         card = regression_scorecard(truth[known].astype(np.float64), {name: predictions[known], "": predictions[known]})
     else:
-        same_kind = truth[known].astype(np.asarray(predictions).dtype)
+        same_kind = _as_classes(truth[known], model.estimator.classes_)
         card = classification_scorecard(same_kind, {name: predictions[known], "": predictions[known]})
     output.note(f"{card.measure} against {model.target} of the file: {card.scores[0]} ({card.rows} rows)")
+
+
+def _as_classes(truth: Any, classes: Any) -> Any:
+    """Return targets of the kind of the classes, with true and false written as there."""
+    if classes.dtype.kind not in "OU":
+        return truth.astype(classes.dtype)
+    codes = find_codes(classes.tolist(), truth.astype(str).tolist())
+    return np.array([text if code < 0 else classes[code] for text, code in zip(truth, codes, strict=True)], dtype=str)
 
 
 def _write(columns: dict[str, Any], out: Path | None, output: Output) -> None:

@@ -100,7 +100,8 @@ class KernelRidgeEstimator(StreamedRidge):
         return Choices(kernel, candidate_bandwidths(given, kernel, X, rng, caller=self._caller), alphas, found)
 
     def _warn_of_rows(self, choices: Choices, n: int) -> None:
-        """Warn if a time budget excludes some of n points."""
+        """Keep the number of points to fit, and warn if a time budget excludes some of n points."""
+        self._fitted_rows = n if choices.rows is None else len(choices.rows)
         if choices.rows is not None:
             warnings.warn(
                 f"time_budget={self.get_params()['time_budget']:g} is too short for all {n} points: the model was "
@@ -108,6 +109,10 @@ class KernelRidgeEstimator(StreamedRidge):
                 PerformanceWarning,
                 stacklevel=users_stacklevel(),
             )
+
+    def _forget_stream(self) -> None:
+        super()._forget_stream()
+        self._forget("_fitted_rows")
 
     def _learn_metric(
         self, X: FloatArray, Y: FloatArray, weights: FloatArray | None, rng: np.random.Generator

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from blockbasis.datasets.csvfile import is_number
+from blockbasis.tables.categories import MISSING, find_codes
 from blockbasis.tables.table import Column, Table, listed, missing
 
 if TYPE_CHECKING:
-    from blockbasis._utils.typing import FloatArray
+    from blockbasis._utils.typing import FloatArray, IntArray
 
 #: What becomes of a column.
 KINDS = ("number", "date", "one-hot", "ordinal", "drop")
@@ -21,7 +23,6 @@ MAX_ONE_HOT = 20
 _FEW_ROWS = 20
 _IDENTIFIERS = 0.5
 _DAY = np.timedelta64(1, "D")
-_MISSING = "(missing)"
 
 
 @dataclass(frozen=True)
@@ -203,6 +204,18 @@ def encode(encoder: TableEncoder, table: Table) -> tuple[FloatArray, list[str]]:
     >>> encode(encoder, Table(("sex",), (np.array(["F", "?!"], dtype=object),)))[1]
     ["sex: 1 value that the model does not know, such as '?!'"]
     """
+    return _encoded(encoder, table, strict=False)
+
+
+def encode_new(encoder: TableEncoder, table: Table) -> tuple[FloatArray, list[str]]:
+    """Encode rows to predict: as `encode`, but a column of text with unknown values only is an error.
+
+    Such a column is written in another way than that of the model. A single value may be unknown.
+    """
+    return _encoded(encoder, table, strict=True)
+
+
+def _encoded(encoder: TableEncoder, table: Table, *, strict: bool) -> tuple[FloatArray, list[str]]:
     found = _matched(encoder, table)
     notes: list[str] = []
     blocks: list[FloatArray] = []
@@ -213,7 +226,11 @@ def encode(encoder: TableEncoder, table: Table) -> tuple[FloatArray, list[str]]:
         if encoding.kind in ("number", "date"):
             blocks.append(_encode_numbers(encoding, column, table, notes))
         else:
-            blocks.append(_encode_text(encoding, column, notes))
+            values = [MISSING if value is None else value for value in _as_text(column)]
+            codes = np.array(find_codes(encoding.categories, values))
+            if strict:
+                _check_known(encoding, values, codes, table)
+            blocks.append(_encode_text(encoding, values, codes, notes))
     return np.hstack(blocks), notes
 
 
@@ -263,14 +280,14 @@ def _learn(table: Table, name: str, column: Column, kind: str | None) -> ColumnE
 
 
 def _learn_text(name: str, column: Column, gaps: Any, kind: str | None) -> ColumnEncoding:
-    categories = tuple(sorted({_MISSING if value is None else value for value in column}))
+    categories = tuple(sorted({MISSING if value is None else value for value in column}))
     if len(categories) == 1:
         return ColumnEncoding(name, "drop", reason="it is constant")
     if kind is None and len(column) > _FEW_ROWS and len(categories) > _IDENTIFIERS * len(column):
         reason = f"its {len(categories)} different texts in {len(column)} rows are taken for identifiers"
         return ColumnEncoding(name, "drop", reason=reason)
     kind = kind or ("one-hot" if len(categories) <= MAX_ONE_HOT else "ordinal")
-    codes = np.searchsorted(categories, [_MISSING if value is None else value for value in column])
+    codes = np.searchsorted(categories, [MISSING if value is None else value for value in column])
     return ColumnEncoding(name, kind, fill=float(np.median(codes)), categories=categories)
 
 
@@ -292,6 +309,8 @@ def _as_text(column: Column) -> Column:
 def _encode_numbers(encoding: ColumnEncoding, column: Column, table: Table, notes: list[str]) -> FloatArray:
     gaps = missing(column)
     expected = "f" if encoding.kind == "number" else "M"
+    if expected == "f" and column.dtype.kind == "O" and all(map(is_number, column[~gaps])):
+        column = np.array([np.nan if value is None else float(value) for value in column])
     if column.dtype.kind != expected and not gaps.all():
         found = next(value for value, gap in zip(column, gaps, strict=True) if not gap)
         what = "numbers" if expected == "f" else "dates such as 2024-05-31"
@@ -308,10 +327,19 @@ def _encode_numbers(encoding: ColumnEncoding, column: Column, table: Table, note
     return np.column_stack([values, gaps.astype(np.float64)]) if encoding.indicator else values[:, np.newaxis]
 
 
-def _encode_text(encoding: ColumnEncoding, column: Column, notes: list[str]) -> FloatArray:
-    place = {category: i for i, category in enumerate(encoding.categories)}
-    values = [_MISSING if value is None else value for value in _as_text(column)]
-    codes = np.array([place.get(value, -1) for value in values])
+def _check_known(encoding: ColumnEncoding, values: list[str], codes: IntArray, table: Table) -> None:
+    """Raise a ValueError if the model knows none of several values of a column."""
+    given = [(value, code) for value, code in zip(values, codes, strict=True) if value != MISSING]
+    if len(given) > 1 and all(code < 0 for _, code in given):
+        shown = listed([_quoted(category) for category in encoding.categories])
+        raise ValueError(
+            f"{table.source} must have values in column {encoding.name!r} that the model knows, such as {shown}. Got "
+            f"unknown values in all rows, such as {given[0][0]!r}. Write them as in the table of the model, or empty "
+            "the cells."
+        )
+
+
+def _encode_text(encoding: ColumnEncoding, values: list[str], codes: IntArray, notes: list[str]) -> FloatArray:
     unknown = [value for value, code in zip(values, codes, strict=True) if code < 0]
     if unknown:
         what = _count(len(unknown), "value") + f" that the model does not know, such as {unknown[0]!r}"
@@ -324,7 +352,7 @@ def _encode_text(encoding: ColumnEncoding, column: Column, notes: list[str]) -> 
 
 def _quoted(category: str) -> str:
     """Return a category in quotation marks if it would be ambiguous in a list."""
-    return repr(category) if set(category) & set(",()'\"") and category != _MISSING else category
+    return repr(category) if set(category) & set(",()'\"") and category != MISSING else category
 
 
 def _count(number: Any, what: str) -> str:

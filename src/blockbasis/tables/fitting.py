@@ -30,7 +30,7 @@ from blockbasis.tables.scorecard import (
     classification_scorecard,
     regression_scorecard,
 )
-from blockbasis.tables.sources import as_table, reading_kinds
+from blockbasis.tables.sources import as_table
 from blockbasis.tables.table import Column, Table, missing
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def fit_table(
     >>> evaluation
     Evaluation(40 test rows: kernel model, linear model, mean)
     """
-    table = as_table(table, kinds=reading_kinds(kinds), caller="fit_table")
+    table = as_table(table, kinds=kinds, caller="fit_table")
     prepared = prepare_table(table, target, task=task, kinds=kinds, test_size=test_size, seed=seed)
     return fit_prepared(prepared, random_state=seed, **parameters)
 
@@ -189,9 +189,7 @@ def fit_prepared(prepared: Prepared, **parameters: Any) -> tuple[TableModel, Eva
     estimator = (KernelRidgeCV if prepared.task == "regression" else KernelRidgeClassifierCV)(**parameters)
     estimator.fit(prepared.X, prepared.y)
     seconds = time.perf_counter() - start
-    # A short time budget leaves some rows out, whose coefficients are zero.
-    coefficients = getattr(estimator, "dual_coef_", np.ones(len(prepared.X)))
-    fitted_rows = int(np.count_nonzero(coefficients.reshape(len(prepared.X), -1).any(axis=1)))
+    fitted_rows = getattr(estimator, "_fitted_rows", len(prepared.X))  # a short time budget leaves some rows out
     card, predictions, probabilities = _evaluate(estimator, prepared)
     model = TableModel(prepared.task, prepared.target, prepared.encoder, estimator, fitted_rows, seconds, card)
     return model, Evaluation(prepared, predictions, probabilities)

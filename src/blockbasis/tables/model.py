@@ -11,7 +11,7 @@ from sklearn.base import clone
 from blockbasis.estimators.ridge_cv import KernelRidgeClassifierCV, KernelRidgeCV
 from blockbasis.operators.storage import storable
 from blockbasis.operators.structure import require
-from blockbasis.tables.encoding import KINDS, ColumnEncoding, TableEncoder, encode
+from blockbasis.tables.encoding import KINDS, ColumnEncoding, TableEncoder, encode_new
 from blockbasis.tables.reading import CellError
 from blockbasis.tables.scorecard import Score, Scorecard
 from blockbasis.tables.sources import as_table
@@ -167,7 +167,7 @@ class TableModel:
         return self.estimator.predict_proba(X), notes
 
     def table(self, source: Any) -> Table:
-        """Return a table whose columns are read as those of the model.
+        """Return a table whose columns are read as those of the model; others of a data frame are left empty.
 
         Parameters
         ----------
@@ -184,8 +184,11 @@ class TableModel:
         """
         text = self.task == "classification" and self.estimator.classes_.dtype.kind in "OU"
         kinds = {**self.encoder.kinds, **({self.target: "text"} if text else {})}
+        needed = [column.name for column in self.encoder.columns if column.kind != "drop"]
         try:
-            return as_table(source, kinds=kinds, caller="TableModel.predict")
+            return as_table(
+                source, kinds=kinds, needed=needed if self.encoder.named else None, caller="TableModel.predict"
+            )
         except CellError as error:  # whose message offers another encoding, which the model determines
             raise ValueError(f"{error.problem} {error.correction}, or empty the cell.") from None
 
@@ -193,7 +196,7 @@ class TableModel:
         table = self.table(source)
         if not self.encoder.named and self.target in table.names and len(table.names) > len(self.encoder.columns):
             table = table.without(self.target)
-        return encode(self.encoder, table)
+        return encode_new(self.encoder, table)
 
     def describe(self) -> tuple[dict[str, Any], dict[str, FloatArray]]:
         """Return metadata and arrays for `blockbasis.save`."""

@@ -32,8 +32,10 @@ _CHUNK = 20_000
 _MOSTLY = 0.5
 #: A number with separators of thousands, such as 3,003.
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+")
+#: Offset from UTC after a time.
+_OFFSET = r"[-+](?:0\d|1[0-4]):[0-5]\d"
 #: Text that is read as a date.
-DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)?Z?")
+DATE = re.compile(rf"\d{{4}}-\d{{2}}-\d{{2}}(?:[ T]\d{{2}}:\d{{2}}(?::\d{{2}}(?:\.\d{{1,6}})?)?(?:{_OFFSET})?)?Z?")
 
 
 class CellError(ValueError):
@@ -58,7 +60,8 @@ class CellError(ValueError):
 def read_table(path: str | os.PathLike[str], *, kinds: Mapping[str, str] | None = None) -> Table:
     r"""Read a table from a file, whose format is determined by its extension.
 
-    A column of a text file has numbers, dates (2024-05-31, or 2024-05-31 12:30) or text. Empty cells, ``NA``, ``?`` and
+    A column of a text file has numbers, dates (2024-05-31, or 2024-05-31 12:30+02:00, which becomes UTC) or
+    text. Empty cells, ``NA``, ``?`` and
     similar marks are missing values. An unnamed first column of row numbers is omitted.
 
     Parameters
@@ -199,7 +202,7 @@ def _arrow_column(path: Path, name: str, column: Any, types: Any) -> Column:
     if types.is_dictionary(kind):
         column, kind = column.cast(kind.value_type), kind.value_type
     if types.is_boolean(kind):
-        return np.array([None if v is None else str(v).lower() for v in column.to_pylist()], dtype=object)
+        return np.array([None if v is None else str(v) for v in column.to_pylist()], dtype=object)
     if types.is_string(kind) or types.is_large_string(kind):
         return np.array([None if v is None or is_missing(v) else v.strip() for v in column.to_pylist()], dtype=object)
     if types.is_timestamp(kind) or types.is_date(kind):
@@ -277,7 +280,7 @@ def _read_text(path: Path, kinds: Mapping[str, str]) -> Table:
         if kind == "number":
             columns.append(finite(path, name, np.concatenate(found[j].chunks)))
         else:
-            columns.append(_dates(path, name, texts[j]) if kind == "date" else np.array(texts[j], dtype=object))
+            columns.append(dates_of(path, name, texts[j]) if kind == "date" else np.array(texts[j], dtype=object))
         found[j].chunks.clear()
     first = 1 if len(names) > 1 and _are_row_numbers(names[0], columns[0]) else 0
     return Table(names[first:], tuple(columns[first:]), str(path), named=layout.names is not None)
@@ -312,14 +315,34 @@ def _are_row_numbers(name: str, column: Column) -> bool:
     return bool((column % 1 == 0).all()) and len(np.unique(column)) == len(column)
 
 
-def _dates(path: Path, name: str, cells: Sequence[str | None]) -> Column:
+def dates_of(source: Path | str, name: str, cells: Sequence[str | None]) -> Column:
+    """Return the dates of a column of text, in UTC; raise a ValueError if one is malformed or impossible."""
     for cell in cells:
         if cell is not None and not DATE.fullmatch(cell):
-            raise ValueError(f"{path} must hold dates such as 2024-05-31 in column {name!r}. Got {cell!r} instead.")
+            raise ValueError(f"{source} must hold dates such as 2024-05-31 in column {name!r}. Got {cell!r} instead.")
     try:
-        return np.array(["NaT" if cell is None else cell.rstrip("Z") for cell in cells], dtype="datetime64")
+        return np.array(["NaT" if cell is None else in_utc(cell) for cell in cells], dtype="datetime64")
     except ValueError as error:
-        raise ValueError(f"{path} has an impossible date in column {name!r}: {reason(error)}") from error
+        raise ValueError(f"{source} has an impossible date in column {name!r}: {reason(error)}") from error
+
+
+def in_utc(cell: str) -> str:
+    """Return the text of a date without its offset from UTC.
+
+    Examples
+    --------
+    >>> from blockbasis.tables.reading import in_utc
+    >>> in_utc("2024-05-31 00:30:00+01:00"), in_utc("2024-05-31")
+    ('2024-05-30T23:30:00', '2024-05-31')
+    """
+    cell = cell.removesuffix("Z")
+    found = re.search(rf"{_OFFSET}$", cell[len("2024-05-31") :])
+    if found is None:
+        return cell
+    sign, hours, minutes = found[0][0], int(found[0][1:3]), int(found[0][4:])
+    offset = np.timedelta64(60 * hours + minutes, "m")
+    moment = np.datetime64(cell.removesuffix(found[0]))
+    return str(moment - offset if sign == "+" else moment + offset)
 
 
 def _chunks(path: Path, layout: Layout) -> Iterator[tuple[list[Sequence[str]], list[int]]]:
