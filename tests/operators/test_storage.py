@@ -297,7 +297,7 @@ def test_a_users_kernel_of_a_known_name_is_not_mistaken(X, tmp_path):
 
     class Gaussian(kernels.RadialKernel):
         def profile(self, squared):
-            return np.exp(-squared / 2)
+            return np.exp(-squared / (2 * self.bandwidth**2))
 
     A = bb.factorize(X, Gaussian(3.0), n_clusters=3, rank=6, rng=0)
     bb.save(A, tmp_path / "a.bbf")
